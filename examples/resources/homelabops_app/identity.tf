@@ -1,0 +1,7 @@
+import {
+  to = homelabops_app.web
+  identity = {
+    project = "default"
+    name    = "web"
+  }
+}

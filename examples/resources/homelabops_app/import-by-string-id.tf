@@ -1,0 +1,4 @@
+import {
+  to = homelabops_app.web
+  id = "default/web"
+}

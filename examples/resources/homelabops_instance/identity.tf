@@ -1,0 +1,7 @@
+import {
+  to = homelabops_instance.nas
+  identity = {
+    project = "default"
+    name    = "nas"
+  }
+}

@@ -1,0 +1,4 @@
+import {
+  to = homelabops_instance.nas
+  id = "default/nas"
+}

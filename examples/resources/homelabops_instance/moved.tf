@@ -1,0 +1,4 @@
+moved {
+  from = incus_instance.nas
+  to   = homelabops_instance.nas
+}

@@ -1,0 +1,84 @@
+package incus_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
+)
+
+func TestRequestsAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := incustest.New()
+		release := server.Hold(incustest.To(http.MethodGet, "/1.0/profiles"))
+		client := server.Client(t, func(cfg *incus.Config) { cfg.MaxConcurrency = 3 })
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				if _, err := client.UseProject("default").GetProfiles(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if got := len(server.Requests()); got != 3 {
+			t.Errorf("%d requests under way, want 3", got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := client.GetServer(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v from a call that found no place", err)
+		}
+		release()
+		calls.Wait()
+		if got := server.MostAtOnce(); got != 3 {
+			t.Errorf("%d requests at once, want 3", got)
+		}
+	})
+}
+
+func TestWaitingTakesNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := incustest.New()
+		server.Slow(incustest.To(http.MethodPost, "/1.0/instances"), time.Hour)
+		client := server.Client(t, func(cfg *incus.Config) { cfg.MaxConcurrency = 1 })
+		op, err := client.CreateInstance(t.Context(), post)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := make(chan error, 1)
+		go func() { waited <- op.Wait(t.Context()) }()
+		synctest.Wait()
+		if _, err := client.GetServer(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestServerIsAskedForOnceByManyCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := incustest.New()
+		client := server.Client(t)
+		var calls sync.WaitGroup
+		for range 10 {
+			calls.Go(func() {
+				if _, err := client.UseTarget("x").GetServer(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if got := len(server.Requests()); got != 1 {
+			t.Errorf("%d requests, want 1", got)
+		}
+	})
+}

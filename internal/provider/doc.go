@@ -1,0 +1,2 @@
+// Package provider is the Terraform provider homelabops: its configuration, and one package for each of its objects.
+package provider

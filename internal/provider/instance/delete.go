@@ -1,0 +1,50 @@
+package instance
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/provider/connection"
+	"github.com/homelabops/terraform-provider-homelabops/internal/provider/outcome"
+)
+
+// deleteTimeout is the default bound of a removal.
+const deleteTimeout = 10 * time.Minute
+
+// Delete implements resource.Resource. Where it fails the instance stays in state, and the next removal goes on.
+func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	var state model
+	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if !r.connection.Known() {
+		resp.Diagnostics.Append(connection.NotKnown("remove the instance"))
+		return
+	}
+	limit, diags := state.Timeouts.Delete(ctx, deleteTimeout)
+	resp.Diagnostics.Append(diags...)
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	prior, diags := r.recall(ctx, req.Private, state)
+	resp.Diagnostics.Append(diags...)
+	made, diags := recallFound(ctx, req.Private)
+	resp.Diagnostics.Append(diags...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	if made.pending() {
+		// What is removed is ours first: a removal takes nothing that carries no tags.
+		if err := r.connection.Engine.Claim(ctx, newDraft(ctx, state).wish); err != nil {
+			resp.Diagnostics.Append(outcome.Failure(ctx, r.connection, noun, err))
+			return
+		}
+	}
+	result, err := r.connection.Engine.Destroy(ctx, state.Name.ValueString(), prior)
+	resp.Diagnostics.Append(outcome.Warnings(noun, state.Name.ValueString(), result.Warnings)...)
+	if err != nil {
+		resp.Diagnostics.Append(outcome.Failure(ctx, r.connection, noun, err))
+	}
+}

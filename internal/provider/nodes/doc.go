@@ -1,0 +1,2 @@
+// Package nodes is the data source homelabops_nodes.
+package nodes

@@ -1,0 +1,2 @@
+// Package server is the data source homelabops_server.
+package server

@@ -1,0 +1,47 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
+)
+
+// defaultMode is the mode of a file that names none.
+const defaultMode = 0o644
+
+// PushFile writes a file into an instance, running or not. Folders that are missing above it are made, of mode 0755 and
+// owned by root: Incus doesn't make them by itself.
+func (e *Engine) PushFile(ctx context.Context, instance string, file renderer.File) error {
+	err := e.push(ctx, instance, file)
+	if !errors.Is(err, incus.ErrNotFound) {
+		return err
+	}
+	var above []string
+	for dir := path.Dir(file.Path); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		above = append([]string{dir}, above...)
+	}
+	for _, dir := range above {
+		if err := e.Incus.CreateInstanceDirectory(ctx, instance, dir, 0o755, 0, 0); err != nil && !errors.Is(err, incus.ErrAlreadyExists) {
+			return err
+		}
+	}
+	return e.push(ctx, instance, file)
+}
+
+func (e *Engine) push(ctx context.Context, instance string, file renderer.File) error {
+	mode := file.Mode
+	if mode == 0 {
+		mode = defaultMode
+	}
+	if file.Mode != 0 || file.UID != 0 || file.GID != 0 {
+		// Incus lets a file that is there keep its mode and owner: one that the image brings would stay readable.
+		if err := e.Incus.DeleteInstanceFile(ctx, instance, file.Path); err != nil && !errors.Is(err, incus.ErrNotFound) {
+			return err
+		}
+	}
+	return e.Incus.CreateInstanceFile(ctx, instance, file.Path, incus.File{Content: strings.NewReader(file.Content), Mode: mode, UID: file.UID, GID: file.GID})
+}

@@ -1,0 +1,133 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/app"
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+)
+
+// The terms of an App's lease are profiles, since making a profile of a name is what exactly one of several callers
+// succeeds in, also through different members of a cluster (a PUT with If-Match is not: see the facts in the design). The
+// highest term is the holder's, and only its holder writes it.
+
+// Profiles is what a lease needs of the server, in the project that leases are kept in.
+type Profiles interface {
+	// GetProfilesAt lists the profiles, with the time by the server's clock.
+	GetProfilesAt(ctx context.Context) ([]incus.Profile, time.Time, error)
+	CreateProfile(ctx context.Context, profile incus.Profile) error
+	UpdateProfile(ctx context.Context, name string, profile incus.Profile, etag string) error
+	DeleteProfile(ctx context.Context, name string) error
+}
+
+// record is one term.
+type record struct {
+	Term     int64
+	Holder   string
+	Acquired time.Time
+	Expires  time.Time
+	Released bool
+}
+
+// live tells whether a term holds the App at an instant of the server's clock.
+func (r record) live(now time.Time) bool { return r.Term > 0 && !r.Released && now.Before(r.Expires) }
+
+// chain is where the terms of one App are.
+type chain struct {
+	profiles Profiles
+	prefix   string // of their names
+}
+
+// leaseName begins the names of an App's terms: lease-<app>- in the default project, lease-<project>.<app>- in another. An
+// App's name has no dot.
+func leaseName(project, name string) string {
+	if project == "" || project == "default" {
+		return "lease-" + name + "-"
+	}
+	return "lease-" + project + "." + name + "-"
+}
+
+const (
+	keyHolder   = app.TagPrefix + "holder"
+	keyAcquired = app.TagPrefix + "acquired"
+	keyExpires  = app.TagPrefix + "expires"
+	keyReleased = app.TagPrefix + "released"
+)
+
+func (c chain) name(term int64) string { return c.prefix + strconv.FormatInt(term, 10) }
+
+func (c chain) profile(r record) incus.Profile {
+	return incus.Profile{
+		Name: c.name(r.Term), Description: "homelabops: who may work on an App, see its configuration",
+		Config: map[string]string{
+			keyHolder: r.Holder, keyAcquired: r.Acquired.UTC().Format(time.RFC3339), keyExpires: r.Expires.UTC().Format(time.RFC3339),
+			keyReleased: strconv.FormatBool(r.Released),
+		},
+	}
+}
+
+// terms are those of an App, in order.
+type terms []record
+
+func (t terms) last() record {
+	if len(t) == 0 {
+		return record{}
+	}
+	return t[len(t)-1]
+}
+
+// read lists the terms, and tells what time it is by the server's clock. A term whose times can't be read is somebody's
+// edit: it is taken for one that never expires, since nobody can tell that it has.
+func (c chain) read(ctx context.Context) (terms, time.Time, error) {
+	profiles, now, err := c.profiles.GetProfilesAt(ctx)
+	if err != nil {
+		return nil, now, err
+	}
+	var all terms
+	for _, p := range profiles {
+		digits, ours := strings.CutPrefix(p.Name, c.prefix)
+		term, err := strconv.ParseInt(digits, 10, 64)
+		if !ours || err != nil || term < 1 {
+			continue
+		}
+		r := record{Term: term, Holder: p.Config[keyHolder], Released: p.Config[keyReleased] == "true"}
+		r.Acquired, _ = time.Parse(time.RFC3339, p.Config[keyAcquired])
+		if r.Expires, err = time.Parse(time.RFC3339, p.Config[keyExpires]); err != nil {
+			r.Expires = now.AddDate(1, 0, 0)
+		}
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b record) int { return int(a.Term - b.Term) })
+	return all, now, nil
+}
+
+func (c chain) create(ctx context.Context, r record) error {
+	return c.profiles.CreateProfile(ctx, c.profile(r))
+}
+
+func (c chain) write(ctx context.Context, r record) error {
+	return c.profiles.UpdateProfile(ctx, c.name(r.Term), c.profile(r), "")
+}
+
+// remove deletes the terms before one.
+func (c chain) remove(ctx context.Context, before int64) error {
+	all, _, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Term >= before {
+			continue
+		}
+		if err := c.profiles.DeleteProfile(ctx, c.name(r.Term)); err != nil && !errors.Is(err, incus.ErrNotFound) {
+			return fmt.Errorf("delete %s: %w", c.name(r.Term), err)
+		}
+	}
+	return nil
+}

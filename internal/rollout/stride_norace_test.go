@@ -1,0 +1,5 @@
+//go:build !race
+
+package rollout_test
+
+const usualStride = 5

@@ -1,0 +1,6 @@
+//go:build race
+
+package rollout_test
+
+// usualStride is wider under the race detector, which makes each run ten times slower.
+const usualStride = 23
