@@ -36,12 +36,7 @@ func newVRRPStage(t *testing.T, images ...string) *vrrpStage {
 	turn := net.ParseIP(s.listen).To4()
 	subnet := fmt.Sprintf("10.%d.%d", turn[1], 64+turn[3])
 	v := &vrrpStage{s, fmt.Sprintf("hlvrrp%d", turn[3]), subnet + ".10"}
-	remove := func() { _, _ = s.Incus(context.Background(), "network", "delete", v.network) }
-	remove() // one that a test left which was killed
-	t.Cleanup(remove)
-	if _, err := s.Incus(t.Context(), "network", "create", v.network, "ipv4.address="+subnet+".1/24", "ipv4.dhcp.ranges="+subnet+".100-"+subnet+".200", "ipv4.nat=false", "ipv6.address=none"); err != nil {
-		t.Fatal(err)
-	}
+	s.ExtraNetwork(t, v.network, "ipv4.address="+subnet+".1/24", "ipv4.dhcp.ranges="+subnet+".100-"+subnet+".200", "ipv4.nat=false", "ipv6.address=none")
 	t.Cleanup(func() { // instances first
 		for _, name := range strings.Fields(s.incus("list", "--format", "csv", "--columns", "n")) {
 			s.incus("delete", "--force", name)
