@@ -44,7 +44,7 @@ func (l *Leases) Acquire(ctx context.Context, project, name, run string) (*Lease
 	if err != nil {
 		return nil, l.refused(name, holding{}, err)
 	}
-	lease.chain = chain{profiles: l.Profiles(home), prefix: leaseName(project, name)}
+	lease.chain = l.chain(home, project, name)
 	end := clock.Now().Add(l.Wait)
 	for {
 		held, err := l.attempt(ctx, lease)
@@ -59,6 +59,11 @@ func (l *Leases) Acquire(ctx context.Context, project, name, run string) (*Lease
 		}
 	}
 	return lease, nil
+}
+
+// chain is where the terms of an App are, in the project that leases are kept in.
+func (l *Leases) chain(home, project, name string) chain {
+	return chain{profiles: l.Profiles(home), prefix: leaseName(project, name)}
 }
 
 func (l *Leases) clock() Clock {

@@ -52,6 +52,16 @@ func (d *DataSource) Schema(_ context.Context, _ datasource.SchemaRequest, resp 
 				MarkdownDescription: "The members, by ordinal (`\"0\"`, `\"1\"`, …) or, for `per-node`, by node.",
 				NestedObject:        schema.NestedAttributeObject{Attributes: member.DataAttributes()},
 			},
+			"lease": schema.SingleNestedAttribute{
+				Computed:            true,
+				MarkdownDescription: "The run that works on the App at the moment of the read; null where none does.",
+				Attributes: map[string]schema.Attribute{
+					"holder":   schema.StringAttribute{Computed: true, MarkdownDescription: "Who runs it, on which machine."},
+					"term":     schema.Int64Attribute{Computed: true, MarkdownDescription: "Grows with every run. Instances carry that of the run which made them."},
+					"acquired": schema.StringAttribute{Computed: true, MarkdownDescription: "When the run began, by the server's clock (RFC 3339)."},
+					"expires":  schema.StringAttribute{Computed: true, MarkdownDescription: "When another run may take the App, unless this one has renewed its lease by then. It does so three times a minute."},
+				},
+			},
 		},
 	}
 }

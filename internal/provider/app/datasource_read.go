@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	domain "github.com/homelabops/terraform-provider-homelabops/internal/app"
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider/argument"
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider/connection"
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider/member"
@@ -32,6 +34,7 @@ type dataModel struct {
 	Endpoints types.List   `tfsdk:"endpoints"`
 	Upstreams types.Map    `tfsdk:"upstreams"`
 	Members   types.Map    `tfsdk:"members"`
+	Lease     *leaseModel  `tfsdk:"lease"`
 }
 
 // Read implements datasource.DataSource.
@@ -80,6 +83,13 @@ func (d *DataSource) Read(ctx context.Context, req datasource.ReadRequest, resp 
 		upstreams[alias] = types.StringValue(project + "/" + other)
 	}
 	m.Upstreams = types.MapValueMust(types.StringType, upstreams)
+	m.Lease, err = d.lease(ctx, name)
+	switch {
+	case errors.Is(err, incus.ErrForbidden):
+		resp.Diagnostics.AddAttributeWarning(path.Root("lease"), "Lease can't be seen", fmt.Sprintf("Whether a run works on App %q is not known: %s.", name, err))
+	case err != nil:
+		resp.Diagnostics.Append(d.connection.Diagnose(ctx, fmt.Sprintf("look who works on App %q", name), err))
+	}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
 
