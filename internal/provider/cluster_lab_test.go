@@ -69,9 +69,14 @@ func sceneOn(t *testing.T, c *lab.Cluster, project string, images []string) *sce
 // write makes a configuration the scene's, with further settings of the provider.
 func (s *scene) write(config string, settings ...string) {
 	s.t.Helper()
-	if err := s.w.Write("main.tf", fmt.Sprintf("%s\nprovider \"homelabops\" {\n  address = \"unix://%s\"\n  project = %q\n  %s\n}\n%s", required, s.Socket("m1"), s.project, strings.Join(settings, "\n  "), config)); err != nil {
+	if err := s.w.Write("main.tf", s.block(settings...)+config); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// block is the provider's block, with further settings.
+func (s *scene) block(settings ...string) string {
+	return fmt.Sprintf("%s\nprovider \"homelabops\" {\n  address = \"unix://%s\"\n  project = %q\n  %s\n}\n", required, s.Socket("m1"), s.project, strings.Join(settings, "\n  "))
 }
 
 const required = "terraform {\n  required_providers {\n    homelabops = { source = \"homelabops/homelabops\" }\n  }\n}\n"

@@ -158,6 +158,53 @@ func (w *writer) check(t *testing.T, what string) {
 	}
 }
 
+// reader reads through one address for as long as it is let, over a new connection each time, and counts what fails.
+type reader struct {
+	stop   context.CancelFunc
+	done   chan struct{}
+	reads  int
+	failed []error
+}
+
+func startReader(t *testing.T, dsn string) *reader {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	r := &reader{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		for ctx.Err() == nil {
+			_, err := query(ctx, dsn, "select 1")
+			if ctx.Err() != nil {
+				return
+			}
+			if r.reads++; err != nil {
+				r.failed = append(r.failed, err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(r.end)
+	return r
+}
+
+func (r *reader) end() {
+	r.stop()
+	<-r.done
+}
+
+// check ends the reading.
+func (r *reader) check(t *testing.T) {
+	t.Helper()
+	r.end()
+	t.Logf("%d reads, %d failed", r.reads, len(r.failed))
+	if len(r.failed) > 0 {
+		t.Errorf("%d of %d reads on the readers' port failed, the first with: %v", len(r.failed), r.reads, r.failed[0])
+	}
+	if r.reads < 100 {
+		t.Errorf("only %d reads: the test shows little", r.reads)
+	}
+}
+
 // query runs one statement over a connection of its own.
 func query(ctx context.Context, dsn, statement string) ([][][]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)

@@ -24,8 +24,18 @@ resource "homelabops_app" "db" {
   rollout       = var.rollout
 
   upstreams = { dcs = { app = homelabops_app.dcs.id } }
-  volumes   = { data = { path = "/var/lib/postgresql/data", size = var.volume_size } }
   params    = { postgresql = var.postgresql }
+
+  volumes = {
+    data = {
+      path = "/var/lib/postgresql/data"
+      size = var.volume_size
+      pool = var.volume_pool
+      # On a cluster, each member may have its volume on its own node.
+      local        = true
+      local_reason = "A member that is made anew fills its volume from its peers."
+    }
+  }
 
   secrets_wo         = var.passwords
   secrets_wo_version = var.passwords_version

@@ -61,6 +61,12 @@ variable "volume_size" {
   default     = "20GiB"
 }
 
+variable "volume_pool" {
+  description = "Storage pool of the volumes. Default: that of the root disk."
+  type        = string
+  default     = null
+}
+
 variable "endpoint" {
   description = "Stable address of the proxies, if they are to have one: on a managed bridge its listen_address alone, on other networks with vrrp."
   type = object({

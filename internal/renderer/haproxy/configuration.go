@@ -75,9 +75,10 @@ func writeBackend(b *strings.Builder, f renderer.Params, upstream renderer.Upstr
 	case "http":
 		fmt.Fprintf(b, "    option httpchk\n    http-check send meth GET uri %s ver HTTP/1.1 hdr Host %s\n    http-check expect status 200-399\n", check.String("path"), upstream.App)
 	case "patroni":
-		fmt.Fprintf(b, "    option httpchk OPTIONS /%s\n    http-check expect status 200\n", check.String("role"))
 		if leadsToWriter(f) {
-			fmt.Fprintf(b, "    http-check set-var(%s) int(1)\n", found(f))
+			writeWritersCheck(b, f)
+		} else {
+			fmt.Fprintf(b, "    option httpchk OPTIONS /%s\n    http-check expect status 200\n", check.String("role"))
 		}
 		if asked == 0 {
 			asked = 8008
@@ -86,7 +87,9 @@ func writeBackend(b *strings.Builder, f renderer.Params, upstream renderer.Upstr
 	options := fmt.Sprintf("check inter %s rise %d", milliseconds(check.Duration("interval")), check.Int("rise"))
 	if leadsToWriter(f) {
 		fall = 1
-		options += " on-marked-down shutdown-sessions" // who is not the writer any more keeps nobody
+		// Who is not the writer any more keeps nobody. One that refuses a connection gets no other before Patroni has said again
+		// that it leads: a primary that is handed over restarts as a replica, which may take less time than two checks are apart.
+		options += " on-marked-down shutdown-sessions observe layer4 error-limit 1 on-error mark-down"
 	}
 	options += fmt.Sprintf(" fall %d", fall)
 	if asked != 0 && asked != port {

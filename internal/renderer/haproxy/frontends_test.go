@@ -55,11 +55,12 @@ backend writer.servers
     balance roundrobin
     timeout server 3600000ms
     timeout check 2000ms
-    option httpchk OPTIONS /primary
+    option httpchk GET /primary
     http-check expect status 200
+    http-check expect rstring '"role": *"(primary|master)"'
     http-check set-var(proc.primary_5000) int(1)
-    server pg-0-g3 10.0.0.5:5432 check inter 500ms rise 1 on-marked-down shutdown-sessions fall 1 port 8008
-    server pg-1-g2 [fd00::6]:5432 check inter 500ms rise 1 on-marked-down shutdown-sessions fall 1 port 8008
+    server pg-0-g3 10.0.0.5:5432 check inter 500ms rise 1 on-marked-down shutdown-sessions observe layer4 error-limit 1 on-error mark-down fall 1 port 8008
+    server pg-1-g2 [fd00::6]:5432 check inter 500ms rise 1 on-marked-down shutdown-sessions observe layer4 error-limit 1 on-error mark-down fall 1 port 8008
 
 frontend readers
     mode tcp

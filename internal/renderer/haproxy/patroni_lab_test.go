@@ -3,6 +3,7 @@
 package haproxy
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -20,9 +21,10 @@ import (
 type databaseCluster struct {
 	upstream renderer.Upstream
 
-	mu       sync.Mutex
-	primary  int // -1 for none
-	stopping int // a member whose database answers nothing; -1 for none
+	mu         sync.Mutex
+	primary    int  // -1 for none
+	stopping   int  // a member whose database answers nothing; -1 for none
+	recovering bool // the primary leads already, but its database has not ended the recovery
 }
 
 func startDatabases(t *testing.T, l *lab.Lab, members int) *databaseCluster {
@@ -46,25 +48,34 @@ func startDatabases(t *testing.T, l *lab.Lab, members int) *databaseCluster {
 	return c
 }
 
+// role is what the database of a member says of itself.
 func (c *databaseCluster) role(n int) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch n {
-	case c.stopping:
+	switch {
+	case n == c.stopping:
 		return ""
-	case c.primary:
+	case n == c.primary && !c.recovering:
 		return "primary"
 	}
 	return "replica"
 }
 
-// roles answers as Patroni's REST API does: 200 where the member has the role that the path names, and 503 otherwise.
+func (c *databaseCluster) leads(n int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return n == c.primary
+}
+
+// roles answers as Patroni's REST API does: 200 where the member has the role that the path names, and 503 otherwise, with
+// the database's own word in the body.
 func (c *databaseCluster) roles(n int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(100 * time.Millisecond) // Patroni asks its database first
-		if "/"+c.role(n) != r.URL.Path {
+		if role := map[bool]string{true: "/primary", false: "/replica"}[c.leads(n)]; role != r.URL.Path || c.role(n) == "" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
+		_, _ = fmt.Fprintf(w, `{"state": "running", "role": %q, "server_version": 150018}`, c.role(n))
 	})
 }
 
@@ -79,20 +90,21 @@ func (c *databaseCluster) accept(listener net.Listener, n int) {
 	}
 }
 
-// switchTo moves the primary as a switchover does: the old one stops, then the new one is the primary, then the old one is
-// back as a replica.
+// switchTo moves the primary as a switchover does: the old one stops, then the new one leads, then its database takes writes,
+// then the old one is back as a replica.
 func (c *databaseCluster) switchTo(n int) {
 	const step = 2 * time.Second // Patroni takes about as long
-	set := func(primary, stopping int) {
+	set := func(primary, stopping int, recovering bool) {
 		c.mu.Lock()
-		c.primary, c.stopping = primary, stopping
+		c.primary, c.stopping, c.recovering = primary, stopping, recovering
 		c.mu.Unlock()
 		time.Sleep(step)
 	}
 	old := c.primary
-	set(-1, old)
-	set(n, old)
-	set(n, -1)
+	set(-1, old, false)
+	set(n, old, true)
+	set(n, old, false)
+	set(n, -1, false)
 }
 
 // sessions are connections to a port, one after the other from several workers at a time.

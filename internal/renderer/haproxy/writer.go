@@ -14,6 +14,15 @@ func leadsToWriter(f renderer.Params) bool {
 	return check.String("type") == "patroni" && check.String("role") == "primary"
 }
 
+// writeWritersCheck asks Patroni for its primary, and for what the database says of itself: Patroni answers 200 from when a
+// member holds the leader's key, which is before its database has ended the recovery and takes writes. (The role is master
+// until Patroni 3.)
+func writeWritersCheck(b *strings.Builder, f renderer.Params) {
+	b.WriteString("    option httpchk GET /primary\n    http-check expect status 200\n")
+	b.WriteString("    http-check expect rstring '\"role\": *\"(primary|master)\"'\n")
+	fmt.Fprintf(b, "    http-check set-var(%s) int(1)\n", found(f))
+}
+
 // writeGuard has a connection to the writer's port wait until the primary is known. haproxy takes every server for healthy
 // until it has asked it, also after each reload, and would lead such a connection to a replica. The primary is known when one
 // server has said that it is, and no other is left. What waits is looked at again only when the delay is over. (Not by nbsrv:
