@@ -63,7 +63,7 @@ func sceneOn(t *testing.T, c *lab.Cluster, project string, images []string) *sce
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{Cluster: c, t: t, project: project, w: &terraform.Workspace{Dir: t.TempDir(), CLI: built.CLI, Env: []string{"TF_CLI_CONFIG_FILE=" + built.Dir + "/terraform.rc"}}}
+	return &scene{Cluster: c, t: t, project: project, w: built.In(t.TempDir())}
 }
 
 // write makes a configuration the scene's, with further settings of the provider.
@@ -326,7 +326,7 @@ func TestLabClusterSameConfigurationEverywhere(t *testing.T) {
 	single := lab.Attach(t)
 	single.Image(t, "agent/1.0.0")
 	alone := *cluster
-	alone.w = &terraform.Workspace{Dir: t.TempDir(), CLI: cluster.w.CLI, Env: cluster.w.Env}
+	alone.w = cluster.w.In(t.TempDir())
 	config := agents("agent", "agent/1.0.0")
 	cluster.write(config)
 	alone.do(alone.w.Write("main.tf", fmt.Sprintf("%s\nprovider \"homelabops\" {\n  address = \"unix://%s\"\n  project = %q\n}\n%s", required, single.Socket(), single.Project(t), config)))

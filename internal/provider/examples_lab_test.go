@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/homelabops/terraform-provider-homelabops/internal/lab/terraform"
 )
 
 // firstBlocks are what an example says of Terraform and the provider itself.
@@ -36,10 +34,11 @@ func TestLabSecondPlanOfEveryExampleIsEmpty(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := terraform.New(t.Context(), root, t.TempDir())
+			built, err := builtProvider()
 			if err != nil {
 				t.Fatal(err)
 			}
+			w := built.In(t.TempDir())
 			config := s.provider() + firstBlocks.ReplaceAllString(string(text), "")
 			if err := w.Write("main.tf", strings.ReplaceAll(config, "203.0.113.7", s.listen)); err != nil {
 				t.Fatal(err)

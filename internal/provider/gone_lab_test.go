@@ -16,10 +16,11 @@ func TestLabAppOfWhichNothingIsLeftIsPlannedAnew(t *testing.T) {
 	l := lab.Attach(t)
 	l.Image(t, "web/1.0.0")
 	project := l.Project(t)
-	w, err := terraform.New(t.Context(), "../..", t.TempDir())
+	built, err := builtProvider()
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := built.In(t.TempDir())
 	if err := w.Write("main.tf", fmt.Sprintf(`terraform {
   required_providers {
     homelabops = { source = "homelabops/homelabops" }

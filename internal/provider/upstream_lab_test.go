@@ -19,7 +19,7 @@ type configuration struct {
 }
 
 func (s *stage) configuration(built *terraform.Workspace) *configuration {
-	return &configuration{s, &terraform.Workspace{Dir: s.t.TempDir(), CLI: built.CLI, Env: []string{"TF_CLI_CONFIG_FILE=" + built.Dir + "/terraform.rc"}}}
+	return &configuration{s, built.In(s.t.TempDir())}
 }
 
 func (c *configuration) apply(what, text string) {

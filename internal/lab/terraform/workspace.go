@@ -21,6 +21,8 @@ type Workspace struct {
 	Dir string
 	CLI string
 	Env []string // added to the environment of every command
+
+	rc string // the CLI configuration that names the provider
 }
 
 // New builds the provider of the module at root into dir.
@@ -37,8 +39,13 @@ func New(ctx context.Context, root, dir string) (*Workspace, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the provider: %w\n%s", err, out)
 	}
-	w := &Workspace{Dir: dir, CLI: cli}
+	w := &Workspace{Dir: dir, CLI: cli, rc: filepath.Join(dir, rcName)}
 	return w, w.Write(rcName, fmt.Sprintf("provider_installation {\n  dev_overrides { \"homelabops/homelabops\" = %q }\n  direct {}\n}\n", dir))
+}
+
+// In returns a workspace in another folder, with a state of its own, that uses the same provider.
+func (w *Workspace) In(dir string) *Workspace {
+	return &Workspace{Dir: dir, CLI: w.CLI, Env: w.Env, rc: w.rc}
 }
 
 const rcName = "terraform.rc"
@@ -75,7 +82,7 @@ type Output struct {
 func (w *Workspace) Command(ctx context.Context, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, w.CLI, arguments...)
 	cmd.Dir = w.Dir
-	cmd.Env = append(append(os.Environ(), "TF_CLI_CONFIG_FILE="+filepath.Join(w.Dir, rcName), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1"), w.Env...)
+	cmd.Env = append(append(os.Environ(), "TF_CLI_CONFIG_FILE="+w.rc, "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1"), w.Env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	return cmd

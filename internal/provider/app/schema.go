@@ -177,10 +177,10 @@ func endpointAttribute() schema.Attribute {
 		Attributes: map[string]schema.Attribute{
 			"vrrp": schema.SingleNestedAttribute{
 				Optional: true,
-				MarkdownDescription: "For networks without forwards: the members hold the address themselves, one at a time, by VRRP (keepalived). For types whose page says so; ports lead to the same ports of the member. " +
+				MarkdownDescription: "For networks without forwards: the members hold the address themselves, one at a time, by VRRP (keepalived). For types whose page says so; ports lead to the same ports of the member. The network needs multicast between its members, and must not masquerade it: a managed bridge with `ipv4.nat` is refused. " +
 					"A new connection finds the address at once where it has moved; one that is open at that moment is reset.",
 				Attributes: map[string]schema.Attribute{
-					"router_id":     schema.Int64Attribute{Required: true, MarkdownDescription: "VRRP's virtual router id, which no other address of the network may have.", Validators: []validator.Int64{int64validator.Between(1, 255)}},
+					"router_id":     schema.Int64Attribute{Required: true, MarkdownDescription: "VRRP's virtual router id, which nothing else on the network may have. The provider can't see who has one in other projects or on other machines.", Validators: []validator.Int64{int64validator.Between(1, 255)}},
 					"prefix_length": schema.Int64Attribute{Required: true, MarkdownDescription: "Prefix length of the network that the address is in, such as `24`.", Validators: []validator.Int64{int64validator.Between(1, 128)}},
 					"interface":     schema.StringAttribute{Optional: true, MarkdownDescription: "Interface of the instances. Default: `eth0`.", Validators: []validator.String{stringvalidator.RegexMatches(interfaceName, "must be the name of a network interface")}},
 				},
