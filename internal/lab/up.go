@@ -195,8 +195,10 @@ func (l *Lab) preseed(ctx context.Context, document *template.Template) error {
 	}{l.record, l.record.Subnet.dhcpRange()}); err != nil {
 		return fmt.Errorf("write the preseed: %w", err)
 	}
-	_, err := l.server.runWithInput(ctx, text.String(), "admin", "init", "--preseed")
-	return err
+	return amongOthers(ctx, func() error {
+		_, err := l.server.runWithInput(ctx, text.String(), "admin", "init", "--preseed")
+		return err
+	})
 }
 
 // poolSize is how large the loop file of a btrfs pool may become, in GiB. It is sparse: space is taken as it is used.

@@ -230,6 +230,35 @@ func TestLabVRRPAddressMovesWithTheRollOut(t *testing.T) {
 	)
 }
 
+// An endpoint that was a forward becomes an address of the proxies', and a forward again, in place.
+func TestLabVRRPTakesOverFromAForward(t *testing.T) {
+	v := newVRRPStage(t, "haproxy/bookworm")
+	vrrp := v.lb("haproxy/bookworm", "one", 2)
+	forward := strings.Replace(strings.Replace(vrrp, ", vrrp = { router_id = 51, prefix_length = 24 }", "", 1), v.address, v.listen, 1)
+	serves := func(address string, forwards, holders int) resource.TestCheckFunc {
+		return func(_ *terraform.State) error {
+			traffic := load.Start(t.Context(), "http://"+address+"/", 1)
+			time.Sleep(time.Second)
+			result := traffic.Stop()
+			t.Logf("at %s: %s; held by %v", address, result, v.holders())
+			if result.Failed > 0 || result.Bodies["one"] == 0 {
+				return fmt.Errorf("at %s: %s; answers %v", address, result, result.Bodies)
+			}
+			list := strings.Fields(v.incus("network", "forward", "list", v.network, "--format", "csv", "--columns", "l"))
+			if len(list) != forwards || len(v.holders()) != holders {
+				return fmt.Errorf("the network has the forwards %v and the address is with %v, want %d and %d", list, v.holders(), forwards, holders)
+			}
+			return nil
+		}
+	}
+	v.run(
+		resource.TestStep{Config: forward, Check: serves(v.listen, 1, 0)},
+		resource.TestStep{Config: vrrp, Check: serves(v.address, 0, 1)},
+		resource.TestStep{Config: vrrp, ConfigPlanChecks: stays()},
+		resource.TestStep{Config: forward, Check: serves(v.listen, 1, 0)},
+	)
+}
+
 func TestLabVRRPAddressIsWithWhoServes(t *testing.T) {
 	v := newVRRPStage(t, "haproxy/bookworm")
 	config := v.lb("haproxy/bookworm", "one", 2)
