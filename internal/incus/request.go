@@ -140,13 +140,16 @@ func (c *Client) do(ctx context.Context, k call) (*answer, error) {
 // attempt makes a call once.
 func (c *Client) attempt(ctx context.Context, k call) (*answer, error) {
 	location := c.location(k)
-	req, err := c.request(ctx, k, location)
+	sent, stop := lingering(ctx, k)
+	defer stop()
+	req, err := c.request(sent, k, location)
 	if err != nil {
 		return nil, err
 	}
 	if !k.waiting {
 		if err := c.link.places.Acquire(ctx, 1); err != nil {
-			return nil, &Error{Method: k.method, Path: withoutSecrets(location), Err: err}
+			cause := context.Cause(ctx)
+			return nil, &Error{Method: k.method, Path: withoutSecrets(location), Message: cause.Error() + " (not sent)", Err: errors.Join(err, cause)}
 		}
 		defer c.link.places.Release(1)
 	}

@@ -124,11 +124,7 @@ func (r *run) extend(ctx context.Context, m *move) error {
 		return err
 	}
 	r.rebindAll(ctx)
-	if err := r.settle(ctx, m); err != nil {
-		return err
-	}
-	m.settled = true
-	return nil
+	return r.settleAlone(ctx, m)
 }
 
 // order sorts the members to replace as the App's cluster has it: the leader last.
@@ -192,10 +188,9 @@ func (r *run) succeed(ctx context.Context, m *move) error {
 	if err := r.promote(ctx, m); err != nil {
 		return err
 	}
-	if err := r.settle(ctx, m); err != nil {
+	if err := r.settleAlone(ctx, m); err != nil {
 		return err
 	}
-	m.settled = true // blue leaves now: there is no way back
 	return r.replaced(ctx, m)
 }
 

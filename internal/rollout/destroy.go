@@ -18,11 +18,11 @@ import (
 func (e *Engine) Destroy(ctx context.Context, name string, prior Observation) (Result, error) {
 	held, ctx, end, err := e.hold(ctx, name)
 	if err != nil {
-		return Result{}, err
+		return Result{}, interrupted(ctx, err)
 	}
 	result, err := held.destroyApp(ctx, name, prior)
 	end(err == nil)
-	return result, err
+	return result, interrupted(ctx, err)
 }
 
 func (e *Engine) destroyApp(ctx context.Context, name string, prior Observation) (Result, error) {
@@ -65,7 +65,7 @@ func (e *Engine) destroyApp(ctx context.Context, name string, prior Observation)
 	return Result{Observation: left, Warnings: warnings}, &Failure{
 		Kind: err, App: name, Doing: "remove it", Cause: err,
 		Now:    []string{fmt.Sprintf("Still there and still in state: %s.", joined(left.names()))},
-		Advice: "Mend the cause and destroy again: it goes on where it stopped.",
+		Advice: mendAndDestroy,
 	}
 }
 

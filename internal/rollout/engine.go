@@ -54,10 +54,11 @@ type Result struct {
 func (e *Engine) Apply(ctx context.Context, w Wish, f Facts) (Result, error) {
 	held, ctx, end, err := e.hold(ctx, w.App.Name)
 	if err != nil {
-		return Result{}, err
+		return Result{}, interrupted(ctx, err)
 	}
 	defer end(false)
-	return held.apply(ctx, w, f)
+	result, err := held.apply(ctx, w, f)
+	return result, interrupted(ctx, err)
 }
 
 func (e *Engine) apply(ctx context.Context, w Wish, f Facts) (Result, error) {

@@ -83,10 +83,9 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 		up = r.Clock.Now() // whoever comes by the endpoint gets there with the promotion only
 	}
 	r.note(m, up.Sub(m.stopped))
-	if err := r.settle(ctx, m); err != nil {
+	if err := r.settleAlone(ctx, m); err != nil {
 		return err
 	}
-	m.settled = true
 	return r.release(ctx, m)
 }
 

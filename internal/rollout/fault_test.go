@@ -47,7 +47,7 @@ var scenarios = []scenario{
 		},
 		again: func(s *sim, tracked bool) error {
 			if tracked { // tainted: the next apply destroys and creates
-				if _, err := s.Destroy(s.t.Context(), "web", rollout.Observation{}); err != nil {
+				if _, err := s.destroy(); err != nil {
 					return err
 				}
 			}
@@ -86,11 +86,11 @@ var scenarios = []scenario{
 		name:    "destroy",
 		prepare: func(s *sim) { s.mustCreate() },
 		run: func(s *sim) (rollout.Observation, error) {
-			result, err := s.Destroy(s.t.Context(), "web", rollout.Observation{})
+			result, err := s.destroy()
 			return result.Observation, err
 		},
 		again: func(s *sim, _ bool) error {
-			_, err := s.Destroy(s.t.Context(), "web", rollout.Observation{})
+			_, err := s.destroy()
 			return err
 		},
 		want: " → nothing",

@@ -171,6 +171,18 @@ func (r *run) settle(ctx context.Context, m *move) error {
 	}
 }
 
+// settleAlone is settle for a member that doesn't go back with the others: its switch is behind it, so a cancelled run finishes
+// it, and leaves the others as they are.
+func (r *run) settleAlone(ctx context.Context, m *move) error {
+	err := r.settle(ctx, m)
+	if cancelled(ctx, err) {
+		r.warn(finished, "the run ended early when %s had been promoted: member %q was finished, without the rest of its settle time.", m.name, m.Member.Key)
+		err = nil
+	}
+	m.settled = err == nil // blue goes now: there is no way back
+	return err
+}
+
 // owner is the run that green must be marked with.
 func (m *move) owner(r *run) string { return cmp.Or(m.run, r.id) }
 

@@ -11,7 +11,7 @@ import (
 func (e *Engine) hold(ctx context.Context, name string) (*Engine, context.Context, func(gone bool), error) {
 	release, err := e.Locks.acquire(name)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, ctx, nil, err
 	}
 	if e.Leases == nil {
 		return e, ctx, func(bool) { release() }, nil
@@ -20,7 +20,7 @@ func (e *Engine) hold(ctx context.Context, name string) (*Engine, context.Contex
 	lease, err := e.Leases.Acquire(ctx, e.project(), name, id)
 	if err != nil {
 		release()
-		return nil, nil, nil, err
+		return nil, ctx, nil, err
 	}
 	under, cancel := context.WithCancelCause(ctx)
 	lease.Keep(ctx, cancel)

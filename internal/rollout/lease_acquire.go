@@ -91,6 +91,10 @@ func (l *Leases) attempt(ctx context.Context, lease *Lease) (holding, error) {
 		return holding{before, now}, ErrBusy
 	}
 	own := record{Term: before.Term + 1, Holder: lease.holder, Acquired: now, Expires: now.Add(lease.time)}
+	// From here on in a context of its own: a run that is cancelled between the making of its term and the knowledge of it
+	// would leave the App held by nobody.
+	ctx, stop := detached(ctx, lease.time)
+	defer stop()
 	if err := l.create(ctx, lease, own); err != nil {
 		return l.other(ctx, lease, own, err)
 	}

@@ -23,7 +23,7 @@ func (r *run) mend(ctx context.Context) error {
 		err := r.mendOne(ctx, m)
 		var unborne *unborne
 		switch {
-		case errors.As(err, &unborne):
+		case errors.As(err, &unborne), cancelled(ctx, err) && r.reloads(m):
 			return r.reloadFormer(ctx, m, err)
 		case err != nil:
 			return r.stopped("update "+m.name+" in place", m.name, err)
@@ -31,6 +31,14 @@ func (r *run) mend(ctx context.Context) error {
 	}
 	return nil
 }
+
+// reloads tells whether members are being reloaded, up to one of them, so that they would be left with different
+// configurations, and can go back to one.
+func (r *run) reloads(m *move) bool {
+	return r.wish.Former != nil && m.Action == Update && (m.reloads() || slices.ContainsFunc(r.moves, func(m *move) bool { return m.reloaded }))
+}
+
+func (m *move) reloads() bool { return m.Hot && (len(m.want.Spec.Hot.Files) > 0 || m.binds(m.want)) }
 
 func (r *run) mendOne(ctx context.Context, m *move) error {
 	want := m.want
@@ -52,7 +60,7 @@ func (r *run) mendOne(ctx context.Context, m *move) error {
 		m.Blue, m.name = blue, blue.Name
 	}
 	a := r.wish.AppOf(m.Member.Key)
-	reload := m.Hot && (len(want.Spec.Hot.Files) > 0 || m.binds(want))
+	reload := m.reloads()
 	if m.Action == Update && reload {
 		if err := r.reload(ctx, m, a, want); err != nil {
 			return err

@@ -39,7 +39,9 @@ func (r *run) stand(ctx context.Context, m *move) error {
 	if err := r.drain(ctx, m.Blue); err != nil {
 		return &step{instance: m.Blue.Name, doing: "drain " + m.Blue.Name, err: err}
 	}
-	m.down = true // also where the stop fails half-way
+	m.down = true                           // also where the stop fails half-way
+	ctx, stop := detached(ctx, promoteTime) // whoever finishes or goes back has to know that it is stopped
+	defer stop()
 	if err := r.halt(ctx, m.Blue.Name); err != nil {
 		return &step{instance: m.Blue.Name, doing: "stop " + m.Blue.Name, err: err}
 	}
@@ -269,11 +271,19 @@ func (r *run) noteArguments(ctx context.Context) error {
 	return nil
 }
 
-// withdraw drains the members that are not wished any more, all at a time, once the endpoint leads elsewhere. It stops when
-// the run is cancelled: nothing has been taken away by then.
+// withdraw drains the members that are not wished any more, all at a time, once the endpoint leads elsewhere. Where no other
+// member has moved it stops when the run is cancelled, since nothing has been taken away by then; else the switch is behind it.
 func (r *run) withdraw(ctx context.Context) error {
-	if !r.plan.hasWork(Remove) || context.Cause(ctx) != nil {
+	if !r.plan.hasWork(Remove) {
 		return nil
+	}
+	if r.plan.hasWork(Create, Replace) {
+		finishing, stop := detached(ctx, cleanupTime+r.wish.Rollout.DrainTimeout)
+		defer stop()
+		ctx = finishing
+	}
+	if err := context.Cause(ctx); err != nil {
+		return r.stopped("remove members that are not wished any more", "", ended(err))
 	}
 	if err := r.ensureEndpoint(ctx); err != nil {
 		return r.stopped("lead the endpoint to a member", "", err)

@@ -333,9 +333,6 @@ func (r *run) failure(cause error) *Failure {
 			f.Kind = s.kind
 		}
 	}
-	if errors.Is(cause, context.Canceled) {
-		f.Advice = "Nothing needs mending: apply again when it suits."
-	}
 	return f
 }
 
@@ -344,6 +341,6 @@ func (r *run) stopped(doing, instance string, cause error) *Failure {
 	return &Failure{
 		Kind: cause, App: r.wish.App.Name, Instance: instance, Doing: doing, Cause: cause,
 		Now:    []string{"What was done before this step stays; the next plan shows what is left to do."},
-		Advice: "Mend the cause and apply again.",
+		Advice: mendAndApply,
 	}
 }

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -198,7 +197,7 @@ func (r *run) roll(ctx context.Context) error {
 	}
 	if cancelled(ctx, err) && r.allPromoted() {
 		// The switch is behind us: what is left is to finish, in a context of its own.
-		r.warn(finished, "the run was cancelled after the last member had been promoted: the roll-out was finished, without the rest of its settle time.")
+		r.warn(finished, "the run ended early when the last member had been promoted: the roll-out was finished, without the rest of its settle time.")
 		return nil
 	}
 	return r.revert(ctx, err)
@@ -271,11 +270,6 @@ func (r *run) allPromoted() bool {
 	return !slices.ContainsFunc(r.moves, func(m *move) bool {
 		return (m.Action == Create || m.Action == Replace) && m.stage < promoted
 	})
-}
-
-// cancelled tells whether a run ended because its context did.
-func cancelled(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Cause(ctx)))
 }
 
 // step is a step that failed, on its way to becoming a Failure.

@@ -25,6 +25,7 @@ type sim struct {
 	t      *testing.T
 	server *incustest.Server
 	wish   rollout.Wish
+	ctx    context.Context // of a run that is cancelled; nil for the test's
 	// health says what a look at an instance of a version sees, so long after its start.
 	health func(instance, version string, age time.Duration) error
 
@@ -110,11 +111,22 @@ func (s *sim) to(version string) rollout.Wish {
 }
 
 func (s *sim) create() (rollout.Result, error) {
-	return s.Apply(s.t.Context(), s.wish, s.facts(true))
+	return s.Apply(s.context(), s.wish, s.facts(true))
 }
 
 func (s *sim) upgrade(version string) (rollout.Result, error) {
-	return s.Apply(s.t.Context(), s.to(version), s.facts(false))
+	return s.Apply(s.context(), s.to(version), s.facts(false))
+}
+
+func (s *sim) destroy() (rollout.Result, error) {
+	return s.Destroy(s.context(), "web", rollout.Observation{})
+}
+
+func (s *sim) context() context.Context {
+	if s.ctx != nil {
+		return s.ctx
+	}
+	return s.t.Context()
 }
 
 func (s *sim) facts(fresh bool) rollout.Facts {

@@ -84,6 +84,7 @@ type effect struct {
 	operationError string        // the operation fails
 	dropWebsocket  bool          // the command's streams break
 	hold           chan struct{} // the call waits until this is closed
+	meanwhile      func(context.Context) bool
 }
 
 type scriptedKey struct{}
@@ -144,6 +145,12 @@ func (s *Server) Hold(match Match) (release func()) {
 	gate := make(chan struct{})
 	s.addFault(&fault{match: match, do: effect{hold: gate}})
 	return sync.OnceFunc(func() { close(gate) })
+}
+
+// Meanwhile calls a function when the nth matching call has come in, with a context that ends when the caller gives up. It
+// returns whether the call is carried out.
+func (s *Server) Meanwhile(n int, match Match, do func(context.Context) bool) {
+	s.addFault(&fault{match: match, nth: n, do: effect{meanwhile: do}})
 }
 
 // Kill makes the nth matching call and every call after it, matching or not, fail as a connection error. That is what the
@@ -240,6 +247,9 @@ func (e effect) with(other effect) effect {
 	if other.hold != nil {
 		e.hold = other.hold
 	}
+	if other.meanwhile != nil {
+		e.meanwhile = other.meanwhile
+	}
 	e.lose = e.lose || other.lose
 	e.loseAnswer = e.loseAnswer || other.loseAnswer
 	e.kill = e.kill || other.kill
@@ -276,7 +286,7 @@ func (s *Server) serveScripted(w http.ResponseWriter, r *http.Request, next http
 		}
 	}
 	switch {
-	case e.lose:
+	case e.lose, e.meanwhile != nil && !e.meanwhile(r.Context()):
 		panic(http.ErrAbortHandler) // closes the connection without an answer
 	case e.answer != nil:
 		e.answer.write(w)

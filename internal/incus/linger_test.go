@@ -1,0 +1,61 @@
+package incus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
+)
+
+// cancelledMeanwhile makes a change whose caller gives up when the server has it, which answers so long after that.
+func cancelledMeanwhile(t *testing.T, late time.Duration) (made bool, waited time.Duration, err error) {
+	server := incustest.New()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	var gaveUp time.Time
+	server.Meanwhile(1, incustest.Mutating, func(context.Context) bool {
+		gaveUp = time.Now()
+		cancel(errors.New("somebody pressed Ctrl-C"))
+		time.Sleep(late)
+		return true
+	})
+	err = server.Client(t).CreateProfile(ctx, incus.Profile{Name: "p"})
+	waited = time.Since(gaveUp)
+	time.Sleep(late)
+	return len(server.Profiles("default")) == 2, waited, err
+}
+
+func TestAnswerToAChangeIsWaitedForWhenTheCallerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if made, waited, err := cancelledMeanwhile(t, 9*time.Second); !made || err != nil || waited != 9*time.Second {
+			t.Errorf("made: %t, answered after %s with %v", made, waited, err)
+		}
+	})
+}
+
+func TestAnswerToAChangeIsNotWaitedForWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made, waited, err := cancelledMeanwhile(t, time.Hour)
+		if !errors.Is(err, incus.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) || waited > 10*time.Second {
+			t.Errorf("after %s: %v, want an unknown outcome within 10 s", waited, err)
+		}
+		if !made {
+			t.Error("the server has not carried it out: the test shows nothing")
+		}
+	})
+}
+
+func TestNothingIsSentForACallerThatHasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := incustest.New()
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 0, errors.New("timeouts.create is over"))
+		defer cancel()
+		err := server.Client(t).CreateProfile(ctx, incus.Profile{Name: "p"})
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, incus.ErrOutcomeUnknown) || server.Count(incustest.Mutating) > 0 {
+			t.Errorf("%d requests, and %v", server.Count(incustest.Mutating), err)
+		}
+	})
+}
