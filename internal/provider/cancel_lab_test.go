@@ -170,14 +170,21 @@ func (d *terminal) stopped(i interruption, out terraform.Output, state []string,
 	switch {
 	case i.finishes:
 		said = "Warning: Finished after it was cancelled"
-	case i.verb != "upgrade":
+	case i.verb == "create":
 		said = "run was cancelled"
+	case i.verb == "destroy": // it may have come to its end
+		said = ""
 	}
 	if !strings.Contains(strings.Join(strings.Fields(out.Text), " "), said) {
 		d.t.Errorf("%s %s: the CLI does not say %q:\n%s", i.verb, i.when, said, out.Text)
 	}
 	if i.verb == "destroy" {
-		return // what is gone is gone, and state may have it still
+		for name, i := range left {
+			if !runs(i) {
+				d.t.Errorf("%s is %s, want it gone or running", name, i.status)
+			}
+		}
+		return
 	}
 	if !d.whole(left) {
 		d.t.Errorf("%s %s: there is %s, want version %q\n%s", i.verb, i.when, lineOf(left), d.is, out.Text)

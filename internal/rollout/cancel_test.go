@@ -237,6 +237,11 @@ func (s *sim) whole(where string, sc scenario, before, goal string, err error) {
 			s.t.Errorf("%s: it finished with\n    %s\nwant\n    %s", where, now, goal)
 		}
 	case sc.name == "destroy": // what is gone is gone, and the rest goes with the next destroy
+		for part := range strings.SplitSeq(about(now, ""), "; ") {
+			if !strings.Contains(before, part) {
+				s.t.Errorf("%s: there is %s, want it gone or as it was", where, part)
+			}
+		}
 	case sc.name == "cluster":
 		for key := range 3 {
 			member := fmt.Sprintf("web-%d-", key)
@@ -252,12 +257,12 @@ func (s *sim) whole(where string, sc scenario, before, goal string, err error) {
 	}
 }
 
-// about is the part of a line about the instances of one member.
-func about(line, member string) string {
+// about is the part of a line about the instances whose names begin so.
+func about(line, prefix string) string {
 	var all []string
 	line, _, _ = strings.Cut(line, " → ")
 	for part := range strings.SplitSeq(line, "; ") {
-		if strings.HasPrefix(part, member) {
+		if strings.HasPrefix(part, prefix) {
 			all = append(all, part)
 		}
 	}

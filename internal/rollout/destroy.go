@@ -122,11 +122,21 @@ func (e *Engine) destroy(ctx context.Context, o Observation) (kept []Warning, er
 	group, all := errgroup.WithContext(ctx)
 	group.SetLimit(createParallel)
 	for _, i := range o.Instances() {
-		group.Go(func() error { return e.remove(all, i) })
+		group.Go(func() error {
+			if err := context.Cause(all); err != nil {
+				return ended(err)
+			}
+			// An instance that is begun with is finished: what stays of a removal that is cancelled goes on running.
+			ctx, stop := detached(ctx, cleanupTime)
+			defer stop()
+			return e.remove(ctx, i)
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	ctx, stop := detached(ctx, cleanupTime) // the last instance is gone
+	defer stop()
 	return e.dropVolumes(ctx, o.App)
 }
 
