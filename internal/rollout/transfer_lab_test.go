@@ -92,60 +92,6 @@ func TestLabWebAppMovesToAnotherPool(t *testing.T) {
 	holds(pools[2])
 }
 
-// TestLabKilledAtEveryStepOfAMove kills a move at each of its calls that change something, applies once more, and looks for
-// the data.
-func TestLabKilledAtEveryStepOfAMove(t *testing.T) {
-	l := lab.Attach(t)
-	pools := []string{l.Pool(), l.ExtraPool(t, "dir")}
-	b := newBench(t, l, 1)
-	b.wish.Endpoint = nil
-	b.wish.Rollout = rollout.Policy{MinHealthyTime: 300 * time.Millisecond, HealthyDeadline: time.Minute, AllowDowntime: true}
-	at := 0
-	in := func(n int) {
-		at = n
-		b.wish.App.Volumes = []renderer.Volume{{Name: "data", Path: "/data", Discard: true, Pool: pools[n]}}
-	}
-	in(0)
-	if _, err := b.Apply(t.Context(), b.wish, b.inPlace(true)); err != nil {
-		t.Fatal(err)
-	}
-	b.sh(t, "web-g0", "echo precious > /data/file && sync")
-	survivor := b.Engine
-	steps, lost := 0, 0
-	for n := 1; ; n++ {
-		m := newMortal(l.Socket(), n, true) // once the server has the call: what it has begun, it goes on with
-		b.Engine = m.engine(t, l, b.client.Project(), survivor)
-		in(1 - at)
-		_, err := b.Apply(t.Context(), b.wish, b.inPlace(false))
-		m.real.CloseIdleConnections()
-		b.Engine = survivor
-		if m.dead == "" {
-			if err != nil {
-				t.Errorf("the run that was not killed failed: %v", err)
-			}
-			break
-		}
-		// Nobody applies again within a moment; two starts of one instance in the same moment fail both (Incus 6.0.4).
-		time.Sleep(time.Second)
-		result, err := b.Apply(t.Context(), b.wish, b.inPlace(false))
-		if err != nil {
-			t.Fatalf("killed at call %d (%s): one more apply failed: %v", n, m.dead, err)
-		}
-		active := result.Observation.Members["0"].Active
-		steps++
-		data, volumes := b.sh(t, active.Name, "cat /data/file"), strings.Join(volumesIn(t, b.client, pools...), " ")
-		t.Logf("%2d  killed after %-64s → %s with %s, data %q", n, m.short(), active.Name, volumes, data)
-		if n := len(result.Observation.Instances()); data != "precious" || n != 1 || active.Tags.Phase != app.Active || volumes != pools[at]+"/web-0-data" {
-			lost++
-			t.Errorf("killed at call %d (%s): %s with volumes %s and data %q", n, m.dead, state(result.Observation), volumes, data)
-		}
-	}
-	t.Logf("%d steps killed, %d did not converge with the data", steps, lost)
-	if steps < 15 {
-		t.Errorf("only %d kills: the table has not seen the move", steps)
-	}
-}
-
 // clusterBench is a bench on a project of its own of the real cluster, for an App whose volume is on one node.
 func clusterBench(t *testing.T, c *lab.Cluster) *bench {
 	t.Helper()
