@@ -5,7 +5,6 @@ package rollout_test
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -23,10 +22,9 @@ import (
 // has the call and after its answer, and has the next process put it right.
 type killTable struct {
 	strategy string
-	lanes    int   // Apps to which this is done side by side, all at different calls
-	apart    int   // of the points at which a process is killed, one in so many is tried; 0 for all
-	most     int   // processes that are killed in one lane; 0 for any number
-	usual    []int // the points that are tried unless TORTURE is set: 2n is before the nth call, 2n+1 after it
+	lanes    int   // Apps to which this is done side by side with TORTURE, each at other calls
+	usual    []int // the points at which a process is killed: 2n is before the nth call, 2n+1 after it; nil for none without TORTURE
+	torture  []int // those with TORTURE; nil for all
 	open     func(t *testing.T, lane int) *patient
 }
 
@@ -43,8 +41,9 @@ type patient struct {
 	guarded bool     // its instances must not be written to before the switch
 	alone   bool     // two of its instances must not run at the same time
 	loaded  bool     // it serves at its endpoint, and no request must fail
+	fails   bool     // a process that isn't killed ends with an error
 
-	// next is what the process does that is killed, and what is done after that.
+	// next is what the process does that is to be killed, and what is done after that.
 	next func(t *testing.T, point int) (killed, then work)
 	// looks are further invariants, that hold once it has converged; torn are those that hold all the time.
 	looks, torn func(t *testing.T) []string
@@ -94,139 +93,158 @@ func (p *patient) apply(t *testing.T, version string) work {
 	return work{Wish: p.to(version), Facts: p.facts(t)}
 }
 
-// tally counts what became of the kills.
+// outcome is what came of one kill.
+type outcome struct {
+	call  string // at which it was, empty where the run ended before that
+	now   string // what there is then
+	took  time.Duration
+	sent  load.Result
+	wrong struct{ converged, tracked, other []string }
+}
+
+// tally counts the outcomes of a table.
 type tally struct {
-	sync.Mutex
-	kills, failed, unconverged, untracked, requests int
-	loaded                                          bool
+	strategy string
+	began    time.Time
+
+	mu                                          sync.Mutex
+	kills, failed, unconverged, untracked, sent int
+	requests                                    int // that failed
+}
+
+// add counts one outcome and logs it.
+func (a *tally) add(t *testing.T, point int, o outcome) {
+	t.Helper()
+	where := fmt.Sprintf("%s %2d %-6s %-40s", a.strategy, point/2, map[bool]string{false: "before", true: "after"}[point%2 == 1], o.call)
+	if o.call != "" {
+		t.Logf("%s → %s; %.1f s", where, cmp.Or(o.now, "nothing"), o.took.Seconds())
+	}
+	if o.sent.Failed > 0 {
+		o.wrong.other = append(o.wrong.other, o.sent.String())
+	}
+	faults := slices.Concat(o.wrong.converged, o.wrong.tracked, o.wrong.other)
+	for _, fault := range faults {
+		t.Errorf("%s: %s", where, fault)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if o.call != "" {
+		a.kills++
+	}
+	a.failed += min(len(faults), 1)
+	a.unconverged += min(len(o.wrong.converged), 1)
+	a.untracked += min(len(o.wrong.tracked), 1)
+	a.sent, a.requests = a.sent+o.sent.Sent, a.requests+o.sent.Failed
+}
+
+// log says it all, for people and for who sums up.
+func (a *tally) log(t *testing.T) {
+	t.Helper()
+	requests := ""
+	if a.sent > 0 {
+		requests = fmt.Sprintf(", %d requests of %d failed", a.requests, a.sent)
+	}
+	t.Logf("%s: %d kills, %d not converged, %d untracked%s; %.0f s", a.strategy, a.kills, a.unconverged, a.untracked, requests, time.Since(a.began).Seconds())
+	t.Logf("torture: strategy=%s kills=%d failed=%d", a.strategy, a.kills, a.failed)
 }
 
 func (k killTable) run(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	torture := os.Getenv("TORTURE") != "" || k.usual == nil
-	lanes := 1
-	if torture {
-		lanes = k.lanes
+	points, lanes := k.usual, 1
+	if os.Getenv("TORTURE") != "" || points == nil {
+		points, lanes = k.torture, k.lanes
 	}
-	var all tally
-	began := time.Now()
+	all := tally{strategy: k.strategy, began: time.Now()}
 	t.Run("kills", func(t *testing.T) {
 		for lane := range lanes {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
 				t.Parallel()
 				p := k.open(t, lane)
-				if !torture {
-					for _, point := range k.usual {
-						if !p.strike(t, k.strategy, point, &all) {
-							t.Errorf("point %d is none: the run makes fewer calls", point)
-						}
+				for n := lane; points == nil || n < len(points); n += lanes {
+					point := 2 + n
+					if points != nil {
+						point = points[n]
 					}
-					return
-				}
-				apart, most := max(k.apart, 1), cmp.Or(k.most, math.MaxInt)
-				for n := 0; n < most && p.strike(t, k.strategy, 2+apart*(lane+n*lanes), &all); n++ {
+					o := p.strike(t, point)
+					all.add(t, point, o)
+					if o.call == "" && points != nil {
+						t.Errorf("point %d is none: the run makes fewer calls", point)
+					}
+					if o.call == "" || len(o.wrong.converged) > 0 {
+						break
+					}
 				}
 			})
 		}
 	})
-	requests := ""
-	if all.loaded {
-		requests = fmt.Sprintf(", %d requests failed", all.requests)
-	}
-	t.Logf("%s: %d kills, %d not converged, %d untracked%s; %.0f s", k.strategy, all.kills, all.unconverged, all.untracked, requests, time.Since(began).Seconds())
-	t.Logf("torture: strategy=%s kills=%d failed=%d", k.strategy, all.kills, all.failed)
+	all.log(t)
 }
 
-// strike kills the process at one point, has the next one go on and looks what there is then. It returns false where the
-// process ends before that point.
-func (p *patient) strike(t *testing.T, strategy string, point int, all *tally) bool {
+// strike kills the process at one point, has the next one go on and looks what there is then.
+func (p *patient) strike(t *testing.T, point int) (o outcome) {
 	t.Helper()
 	if p.gone {
 		p.at, p.gone = "", false
 		p.make(t)
 	}
-	killed, then := p.next(t, point)
-	if p.guarded {
-		p.guard(t)
+	doomed, then := p.next(t, point)
+	p.guard(t)
+	requests, writers := p.load(t), p.watchWriters(t)
+	cmd, said := process(t, p.killer.socket, p.client.Project(), doomed)
+	var err error
+	o.call, err = p.killer.strike(cmd, point/2, point%2 == 1)
+	if fine := err == nil || p.fails; o.call == "" && !fine {
+		o.wrong.other = append(o.wrong.other, fmt.Sprintf("the run that was not killed failed: %v %s", err, said))
 	}
-	var requests *load.Load
-	if p.loaded {
-		requests = load.Start(t.Context(), "http://"+p.listen+"/", 2)
-	}
-	writers := p.watchWriters(t)
-	cmd, said := process(t, p.killer.socket, p.client.Project(), killed)
-	call, err := p.killer.strike(cmd, point/2, point%2 == 1)
-	var broken []string
 	if p.torn != nil {
-		broken = p.torn(t)
+		o.wrong.other = append(o.wrong.other, p.torn(t)...)
 	}
 	began := time.Now()
-	result, failure := then.do(t.Context(), p.Engine)
-	took := time.Since(began)
-	broken = append(broken, writers()...)
-	var seen load.Result
-	if requests != nil {
-		seen = requests.Stop()
+	result, err := then.do(t.Context(), p.Engine)
+	o.took, o.now = time.Since(began), state(result.Observation)
+	o.wrong.other = slices.Concat(o.wrong.other, writers(), p.killer.broken())
+	o.sent = requests()
+	if o.wrong.converged = p.unconverged(t, result, err, then); len(o.wrong.converged) > 0 {
+		return o
 	}
-	if call == "" {
-		t.Logf("%s: the run that was not killed ended with %v %s", strategy, err, firstLine(said.String()))
+	p.at, p.gone = then.Wish.App.Version, then.Destroy
+	o.wrong.tracked = p.untracked(t, result.Observation)
+	if p.looks != nil && !p.gone {
+		o.wrong.other = append(o.wrong.other, p.looks(t)...)
 	}
-	converged := p.converged(t, result, failure, then)
-	var untracked []string
-	if len(converged) == 0 {
-		p.at, p.gone = then.Wish.App.Version, then.Destroy
-		untracked = p.untracked(t, result.Observation)
-		if p.looks != nil && !p.gone {
-			broken = append(broken, p.looks(t)...)
-		}
-	}
-	broken = append(broken, p.killer.broken()...)
-	if seen.Failed > 0 {
-		broken = append(broken, seen.String())
-	}
-	faults := slices.Concat(converged, untracked, broken)
-	when := map[bool]string{false: "before", true: "after"}[point%2 == 1]
-	where := fmt.Sprintf("%2d %-6s %-42s", point/2, when, call)
-	if call != "" {
-		t.Logf("%s %s → %s; %.1f s", strategy, where, cmp.Or(state(result.Observation), "nothing"), took.Seconds())
-	}
-	for _, fault := range faults {
-		t.Errorf("%s %s: %s", strategy, where, fault)
-	}
-	all.Lock()
-	defer all.Unlock()
-	if call != "" {
-		all.kills++
-	}
-	count := func(of *int, what []string) { *of += min(len(what), 1) }
-	count(&all.failed, faults)
-	count(&all.unconverged, converged)
-	count(&all.untracked, untracked)
-	all.requests += seen.Failed
-	all.loaded = all.loaded || p.loaded
-	if len(converged) > 0 {
-		t.FailNow()
-	}
-	return call != ""
+	return o
 }
 
-// guard has the killer watch over the instances that the App has.
+// load has requests sent to the App's endpoint, where none must fail, until the function is called that it returns.
+func (p *patient) load(t *testing.T) (end func() load.Result) {
+	t.Helper()
+	if !p.loaded {
+		return func() load.Result { return load.Result{} }
+	}
+	return load.Start(t.Context(), "http://"+p.listen+"/", 2).Stop
+}
+
+// guard has the killer watch over the instances that the App has, where they must not be written to before the switch.
 func (p *patient) guard(t *testing.T) {
 	t.Helper()
+	blue := map[string]bool{}
+	if !p.guarded {
+		p.killer.guard(blue)
+		return
+	}
 	o, err := p.Observe(t.Context(), p.wish.App.Name, rollout.Observation{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	blue := map[string]bool{}
 	for _, i := range o.Instances() {
 		blue[i.Name] = true
 	}
 	p.killer.guard(blue)
 }
 
-// converged says where the App is not what was asked for, or where one more run would do anything.
-func (p *patient) converged(t *testing.T, result rollout.Result, err error, done work) []string {
+// unconverged says where the App is not what was asked for, or where one more run would do anything.
+func (p *patient) unconverged(t *testing.T, result rollout.Result, err error, done work) []string {
 	t.Helper()
 	if err != nil {
 		return []string{fmt.Sprintf("the next run failed: %v", err)}
@@ -299,7 +317,7 @@ func (p *patient) watchWriters(t *testing.T) (end func() []string) {
 	if !p.alone {
 		return func() []string { return nil }
 	}
-	done, found := make(chan struct{}), make(chan []string)
+	done, found := make(chan struct{}), make(chan []string, 1)
 	go func() {
 		var faults []string
 		for {
@@ -317,6 +335,8 @@ func (p *patient) watchWriters(t *testing.T) (end func() []string) {
 			case <-done:
 				found <- faults
 				return
+			case <-t.Context().Done():
+				return
 			case <-time.After(100 * time.Millisecond):
 			}
 		}
@@ -325,11 +345,6 @@ func (p *patient) watchWriters(t *testing.T) (end func() []string) {
 		close(done)
 		return <-found
 	}
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 // upgrade is the change to the other of two versions, which the next run makes again.

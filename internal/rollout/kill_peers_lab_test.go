@@ -3,6 +3,7 @@
 package rollout_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func peers(t *testing.T, l *lab.Lab, of renderer.Renderer, a renderer.App, param
 	}}
 	p := patientOn(t, b, l.Socket(), 3)
 	p.pools, p.volumes = []string{l.Pool()}, 3
+	t.Cleanup(func() { p.logs(t) })
 	turn := 0
 	p.next = func(t *testing.T, _ int) (killed, then work) {
 		turn = (turn + 1) % len(params)
@@ -65,6 +67,21 @@ func (p *patient) running(t *testing.T) []*rollout.Instance {
 	return slices.DeleteFunc(o.Instances(), func(i *rollout.Instance) bool { return !i.Running })
 }
 
+// logs shows what the members said, where the test has failed.
+func (p *patient) logs(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	list, err := p.client.GetInstances(context.Background(), incus.InstancesFilter{})
+	if err != nil {
+		t.Log(err)
+	}
+	for _, i := range list {
+		result, err := p.client.ExecInstance(context.Background(), i.Name, incus.ExecPost{Command: []string{"sh", "-c", "tail -n 40 /var/log/*.log"}})
+		t.Logf("%s (%s): %v\n%s", i.Name, i.Status, err, result.Stdout)
+	}
+}
+
 // say runs a command inside an instance and returns what it printed, also where it fails.
 func (p *patient) say(t *testing.T, instance, command string) (string, error) {
 	t.Helper()
@@ -78,7 +95,7 @@ func (p *patient) say(t *testing.T, instance, command string) (string, error) {
 // TestLabKilledRollOfAQuorumConverges kills the roll-out of three etcd members. Whenever that is, the cluster has its quorum
 // and what was written to it, and is in the middle of one change of its membership at most.
 func TestLabKilledRollOfAQuorumConverges(t *testing.T) {
-	killTable{strategy: "quorum", lanes: 2, apart: 7, usual: []int{23}, open: func(t *testing.T, _ int) *patient {
+	killTable{strategy: "quorum", lanes: 2, usual: []int{23}, torture: []int{9, 16, 23, 30, 37, 44, 51, 58, 65, 72}, open: func(t *testing.T, _ int) *patient {
 		l := lab.Attach(t)
 		p := peers(t, l, etcd.Renderer{}, renderer.App{
 			Name: "dcs", Image: l.Image(t, "etcd/trixie"), Version: "3.5.16", Volumes: []renderer.Volume{{Name: "data", Path: etcd.DataPath, Discard: true}},
@@ -145,7 +162,7 @@ func misses(list string, names []string) string {
 // TestTortureKilledSwitchoverKeepsEveryRow kills the roll-out of three members of PostgreSQL, of which never more than one
 // takes writes. The rows that were written before are there.
 func TestTortureKilledSwitchoverKeepsEveryRow(t *testing.T) {
-	killTable{strategy: "switchover", lanes: 1, apart: 19, most: 5, open: func(t *testing.T, _ int) *patient {
+	killTable{strategy: "switchover", lanes: 1, torture: []int{21, 40, 59, 78}, open: func(t *testing.T, _ int) *patient {
 		l := lab.Attach(t)
 		quick := func(buffers string) map[string]any {
 			return map[string]any{"ttl": "20s", "loop_wait": "2s", "retry_timeout": "8s", "postgresql": map[string]any{"shared_buffers": buffers}}

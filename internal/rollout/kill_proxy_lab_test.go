@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,6 +95,9 @@ func (k *killer) strike(cmd *exec.Cmd, n int, after bool) (struck string, err er
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.process = nil
+	if status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus); k.struck != "" && status.Signal() != syscall.SIGKILL {
+		return "", fmt.Errorf("it was to be killed at %s, and ended with %s", k.struck, status.Signal())
+	}
 	return k.struck, err
 }
 
@@ -158,7 +163,7 @@ func (k *killer) count(r *http.Request, body []byte) (last, after bool) {
 	defer k.mu.Unlock()
 	if k.process != nil {
 		if k.seen++; k.seen == k.n {
-			k.struck = r.Method + " " + names.ReplaceAllString(strings.TrimPrefix(r.URL.Path, "/1.0/"), "$1/*")
+			k.struck = r.Method + " " + names.ReplaceAllString(strings.TrimPrefix(r.URL.Path, "/1.0/"), "$1/*") + r.URL.Query().Get("path")
 			last = true
 		}
 	}

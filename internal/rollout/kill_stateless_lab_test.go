@@ -20,7 +20,7 @@ func served(t *testing.T, _ int) *patient {
 }
 
 func TestLabKilledBlueGreenUpgradeConverges(t *testing.T) {
-	killTable{strategy: "blue-green", lanes: 3, usual: []int{5, 14, 21}, open: served}.run(t)
+	killTable{strategy: "blue-green", lanes: 3, usual: []int{9, 14}, open: served}.run(t)
 }
 
 // TestLabKilledRevertConverges kills runs that go back: those of a version that fails at its gate, and those of one that
@@ -28,11 +28,12 @@ func TestLabKilledBlueGreenUpgradeConverges(t *testing.T) {
 func TestLabKilledRevertConverges(t *testing.T) {
 	for version, k := range map[string]killTable{
 		"2.0.0-bad":  {strategy: "revert-of-candidate", lanes: 1, usual: []int{9}},
-		"2.0.2-late": {strategy: "revert-of-promoted", lanes: 2, usual: []int{13}},
+		"2.0.2-late": {strategy: "revert-of-promoted", lanes: 2, usual: []int{15}},
 	} {
 		t.Run(version, func(t *testing.T) {
 			k.open = func(t *testing.T, lane int) *patient {
 				p := served(t, lane)
+				p.fails = true
 				p.loaded = version == "2.0.0-bad" // the other one, once promoted, answers a few with its failure
 				p.next = func(t *testing.T, point int) (killed, then work) {
 					killed, then = p.apply(t, version), p.apply(t, p.at)
@@ -55,7 +56,7 @@ func TestLabKilledRevertConverges(t *testing.T) {
 
 // TestLabKilledDestroyIsBroughtToItsEnd kills the removal of an App. Every other time it is wanted again.
 func TestLabKilledDestroyIsBroughtToItsEnd(t *testing.T) {
-	killTable{strategy: "destroy", lanes: 1, usual: []int{4, 7}, open: func(t *testing.T, lane int) *patient {
+	killTable{strategy: "destroy", lanes: 1, usual: []int{7, 10}, open: func(t *testing.T, lane int) *patient {
 		p := served(t, lane)
 		p.loaded, p.guarded = false, false
 		p.next = func(t *testing.T, point int) (killed, then work) {
@@ -72,7 +73,7 @@ func TestLabKilledDestroyIsBroughtToItsEnd(t *testing.T) {
 
 // TestLabClusterKilledPerNodeUpgradeConverges is for an App that has a member on each node, which all move at the same time.
 func TestLabClusterKilledPerNodeUpgradeConverges(t *testing.T) {
-	killTable{strategy: "per-node", lanes: 3, usual: []int{10, 25}, open: func(t *testing.T, _ int) *patient {
+	killTable{strategy: "per-node", lanes: 3, usual: []int{15}, open: func(t *testing.T, _ int) *patient {
 		c := lab.AttachCluster(t)
 		b := clusterBench(t, c)
 		b.wish.App.Volumes = nil

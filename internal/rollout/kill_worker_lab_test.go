@@ -60,7 +60,7 @@ func (worker) Order(_ context.Context, _ renderer.Cluster, keys []string) ([]str
 }
 
 func TestLabKilledDrainConverges(t *testing.T) {
-	killTable{strategy: "drain", lanes: 3, usual: []int{9, 16}, open: func(t *testing.T, _ int) *patient {
+	killTable{strategy: "drain", lanes: 3, usual: []int{16}, open: func(t *testing.T, _ int) *patient {
 		l := lab.Attach(t)
 		b := newBench(t, l, 2)
 		b.wish.App.Type = "worker"
