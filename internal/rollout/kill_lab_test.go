@@ -33,7 +33,6 @@ type patient struct {
 	*bench // whose engine works through the killer; its client doesn't
 	killer *killer
 	at     string // the version that it is on, empty where it is not there
-	gone   bool   // it is not there
 
 	members int
 	pools   []string // those that its volumes may be in
@@ -184,8 +183,7 @@ func (k killTable) run(t *testing.T) {
 // strike kills the process at one point, has the next one go on and looks what there is then.
 func (p *patient) strike(t *testing.T, point int) (o outcome) {
 	t.Helper()
-	if p.gone {
-		p.at, p.gone = "", false
+	if p.at == "" {
 		p.make(t)
 	}
 	doomed, then := p.next(t, point)
@@ -208,9 +206,11 @@ func (p *patient) strike(t *testing.T, point int) (o outcome) {
 	if o.wrong.converged = p.unconverged(t, result, err, then); len(o.wrong.converged) > 0 {
 		return o
 	}
-	p.at, p.gone = then.Wish.App.Version, then.Destroy
+	if p.at = then.Wish.App.Version; then.Destroy {
+		p.at = ""
+	}
 	o.wrong.tracked = p.untracked(t, result.Observation)
-	if p.looks != nil && !p.gone {
+	if p.looks != nil && p.at != "" {
 		o.wrong.other = append(o.wrong.other, p.looks(t)...)
 	}
 	return o
@@ -290,13 +290,13 @@ func (p *patient) untracked(t *testing.T, o rollout.Observation) []string {
 		}
 	}
 	want := p.volumes
-	if p.gone {
+	if p.at == "" {
 		want = 0
 	}
 	if volumes := volumesIn(t, p.client, p.pools...); len(volumes) != want {
 		faults = append(faults, fmt.Sprintf("volumes are %v, want %d", volumes, want))
 	}
-	if p.gone && p.wish.Endpoint != nil && p.lab != nil {
+	if p.at == "" && p.wish.Endpoint != nil && p.lab != nil {
 		forwards, err := p.client.GetNetworkForwards(t.Context(), p.lab.Network())
 		if err != nil {
 			t.Fatal(err)
