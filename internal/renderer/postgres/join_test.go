@@ -116,7 +116,7 @@ func TestAMemberJoinsTheClusterOfItsPeersAndTellsThemOfSharedSettingsFirst(t *te
 	if err := r.Leave(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.config["postgresql"].(object)["parameters"].(object); len(got) != 0 {
+	if got := f.config["postgresql"].(object)["parameters"].(object); len(got) != 1 || got["max_replication_slots"] != slots {
 		t.Errorf("after the candidate has left, the cluster has %v", got)
 	}
 	// The way on: another one has it too.

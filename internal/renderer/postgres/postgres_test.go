@@ -120,3 +120,12 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		t.Error("without etcd:", problems)
 	}
 }
+
+func TestSlotsAreThereForMembersThatAreGone(t *testing.T) {
+	for want, given := range map[string]map[string]any{slots: nil, "20": {"Max_Replication_Slots": "20"}} {
+		a := newApp(t, map[string]any{"postgresql": given})
+		if got := coldWanted(a)["max_replication_slots"]; got != want {
+			t.Errorf("with %v the cluster is to have %s slots, want %s", given, got, want)
+		}
+	}
+}

@@ -155,7 +155,7 @@ func TestASingleServerTakesItsNewSettingsUp(t *testing.T) {
 		t.Fatal(retire, err)
 	}
 	parameters := f.config["postgresql"].(object)["parameters"].(object)
-	if len(parameters) != 1 || parameters["max_connections"] != "200" || f.config["others"] != "stay" || f.server("db-g1").pending {
+	if len(parameters) != 2 || parameters["max_connections"] != "200" || f.config["others"] != "stay" || f.server("db-g1").pending {
 		t.Errorf("%v, restart pending: %v", f.config, f.server("db-g1").pending)
 	}
 	before := len(f.posts)

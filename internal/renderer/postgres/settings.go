@@ -26,6 +26,12 @@ var shared = []string{
 	"track_commit_timestamp", "wal_level",
 }
 
+// slots is max_replication_slots where the App names none. Patroni 4 keeps the slot of each member that is gone for
+// member_slots_ttl, and with Patroni's own default of 10 the second roll-out of five members within five minutes, or the third
+// of three, finds none left to copy the data with. A member's move takes ten seconds at the least, so that no more than 33 can
+// have gone within the default of member_slots_ttl and ttl. One that isn't used costs some hundred bytes.
+const slots = "64"
+
 // sharedHot is the one that Patroni takes from there too and that a running server reads again.
 const sharedHot = "wal_keep_size"
 
@@ -50,7 +56,7 @@ type settings struct {
 }
 
 func sortSettings(given map[string]string) settings {
-	s := settings{map[string]string{}, map[string]string{}, map[string]string{}, map[string]string{}}
+	s := settings{map[string]string{"max_replication_slots": slots}, map[string]string{}, map[string]string{}, map[string]string{}}
 	for name, value := range given {
 		name = strings.ToLower(name)
 		to := s.hot

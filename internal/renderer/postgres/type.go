@@ -45,7 +45,8 @@ func (Renderer) Type() renderer.Type {
 			{Name: "retry_timeout", Kind: renderer.Duration, Default: "10s", Check: atLeast(3e9), Description: "How long Patroni tries to reach etcd and PostgreSQL before a leader steps down. " +
 				"It stays leader as long as all members confirm it (Patroni's failsafe mode)."},
 			{Name: "member_slots_ttl", Kind: renderer.Duration, Default: "5m", Check: atLeast(0), Description: "For how long the leader keeps what a member that is gone would need when it came back " +
-				"(Patroni 4; earlier ones keep nothing). Members that a roll-out removed count as gone: until then their replication slots hold log on the leader's disk."},
+				"(Patroni 4; earlier ones keep nothing). Members that a roll-out removed count as gone: until then their replication slots hold log on the leader's disk, " +
+				"and take up some of `max_replication_slots`, which is " + slots + " where `postgresql` has none."},
 			{Name: "data_path", Kind: renderer.String, Default: "/var/lib/postgresql/data", Check: checkDirectory, Description: "Where the data is: mount a volume there. PostgreSQL's own directory is `pgdata` in it. " +
 				"With two replicas or more every generation gets a new volume."},
 			{Name: "bin_dir", Kind: renderer.String, Default: "/usr/lib/postgresql/bin", Check: checkDirectory, Description: "Where the image has PostgreSQL's programs. In Debian's packages that is `/usr/lib/postgresql/<major>/bin`."},
