@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -60,5 +61,14 @@ func TestPoolsReach(t *testing.T) {
 		if err != nil || len(pools) != 1 || pools[0].Driver != "btrfs" || pools[0].Reach != tc.reach {
 			t.Errorf("%s: got %+v (%v), want one of reach %s", mode, pools, err, tc.reach)
 		}
+	}
+}
+
+func TestPoolsOfAConfinedClientAreThoseThatItCanName(t *testing.T) {
+	server := incustest.New(incustest.WithPool("fast", "zfs"), incustest.WithPool("hidden", "zfs"))
+	server.FailNth(0, incustest.To(http.MethodGet, "/1.0/storage-pools"), http.StatusInternalServerError, "Certificate is restricted")
+	pools, err := fleet.Pools(t.Context(), server.Client(t), "fast", "attic", "fast")
+	if err != nil || len(pools) != 2 || pools[0].Name != "default" || pools[1].Name != "fast" {
+		t.Errorf("got %+v (%v), want the profile's pool and the one that is known", pools, err)
 	}
 }

@@ -30,7 +30,9 @@ var textKinds = []struct {
 	{"instance is already running", ErrNoChange},
 	{"instance is already stopped", ErrNoChange},
 	{"not authorized", ErrForbidden},
-	{"user does not have permission", ErrForbidden}, // a confined certificate: 403 for some paths, 500 for lists
+	// A confined certificate: 403 for some paths, 500 for lists.
+	{"user does not have permission", ErrForbidden},
+	{"certificate is restricted", ErrForbidden},
 	{"instance not found", ErrNotFound},
 	// What the server refuses for its content, with the status 500 or 404 as often as with 400.
 	{"failed creating instance record", ErrInvalid},

@@ -137,7 +137,7 @@ func (e *Engine) destroy(ctx context.Context, o Observation) (kept []Warning, er
 	}
 	ctx, stop := detached(ctx, cleanupTime) // the last instance is gone
 	defer stop()
-	return e.dropVolumes(ctx, o.App)
+	return e.dropVolumes(ctx, o)
 }
 
 // judgeCopies writes on the copies of volumes which of them hold the data, by what the members have mounted: once the
@@ -146,10 +146,7 @@ func (e *Engine) judgeCopies(ctx context.Context, o Observation) error {
 	if !slices.ContainsFunc(o.Instances(), func(i *Instance) bool { return len(i.Mounts) > 0 }) {
 		return nil
 	}
-	all, err := e.keptVolumes(ctx, o.App)
-	if errors.Is(err, incus.ErrForbidden) {
-		return nil
-	}
+	all, err := e.keptVolumes(ctx, o.App, o.mountedPools())
 	if err != nil {
 		return err
 	}
@@ -177,11 +174,8 @@ func (e *Engine) judgeCopies(ctx context.Context, o Observation) error {
 }
 
 // dropVolumes deletes the App's volumes that go with it or hold nothing that another one doesn't, and says which ones stay.
-func (e *Engine) dropVolumes(ctx context.Context, name string) (left []Warning, err error) {
-	all, err := e.keptVolumes(ctx, name)
-	if errors.Is(err, incus.ErrForbidden) {
-		return nil, nil // a client confined so far that it can't have made any
-	}
+func (e *Engine) dropVolumes(ctx context.Context, o Observation) (left []Warning, err error) {
+	all, err := e.keptVolumes(ctx, o.App, o.mountedPools())
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +185,7 @@ func (e *Engine) dropVolumes(ctx context.Context, name string) (left []Warning, 
 			rest = append(rest, k)
 			continue
 		}
-		left = append(left, Warning{volumeKept, fmt.Sprintf("volume %s in %s was kept with its data: whatever is made under the name %q takes it over again. To be rid of it, delete it with the Incus CLI; retain = false lets a volume go with what mounts it.", k.Name, k.Spot, name)})
+		left = append(left, Warning{volumeKept, fmt.Sprintf("volume %s in %s was kept with its data: whatever is made under the name %q takes it over again. To be rid of it, delete it with the Incus CLI; retain = false lets a volume go with what mounts it.", k.Name, k.Spot, o.App)})
 	}
 	for _, k := range rest {
 		if err := e.dropCopy(ctx, k.Spot, &k.StorageVolume); err != nil {

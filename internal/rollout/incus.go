@@ -38,6 +38,7 @@ type Incus interface {
 	GetImage(ctx context.Context, fingerprint string) (*incus.Image, error)
 	EnsureImage(ctx context.Context, source incus.ImageSource, instanceType string) (string, error)
 
+	GetProfiles(ctx context.Context) ([]incus.Profile, error)
 	GetStoragePools(ctx context.Context) ([]incus.StoragePool, error)
 	GetStoragePoolVolumes(ctx context.Context, pool string, filter incus.StorageVolumesFilter) ([]incus.StorageVolume, error)
 	GetStoragePoolVolume(ctx context.Context, pool, name string) (*incus.StorageVolume, string, error)

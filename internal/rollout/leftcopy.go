@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
+	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 )
 
@@ -81,11 +82,12 @@ type kept struct {
 	Spot
 }
 
-// keptVolumes lists the custom volumes of an App in all pools.
-func (e *Engine) keptVolumes(ctx context.Context, name string) ([]kept, error) {
-	pools, err := e.Incus.GetStoragePools(ctx)
+// keptVolumes lists the custom volumes of an App in all pools. Pools that are known to have some are named for a client that
+// isn't shown all.
+func (e *Engine) keptVolumes(ctx context.Context, name string, known []string) ([]kept, error) {
+	pools, err := fleet.Pools(ctx, e.Incus, known...)
 	if err != nil {
-		return nil, fmt.Errorf("list the storage pools: %w", err)
+		return nil, err
 	}
 	var all []kept
 	for _, pool := range pools {

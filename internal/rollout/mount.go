@@ -2,11 +2,9 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
-	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 )
 
 // Mount is a custom volume as an instance has it.
@@ -49,7 +47,18 @@ func (i *Instance) spot(device string) Spot {
 	return Spot{Pool: m.Pool}
 }
 
-// reach notes which mounted volumes are on their instance's node only. A client that may not see the pools leaves that open.
+// mountedPools are the pools of the volumes that instances have mounted.
+func (o Observation) mountedPools() []string {
+	var names []string
+	for _, i := range o.Instances() {
+		for _, m := range i.Mounts {
+			names = append(names, m.Pool)
+		}
+	}
+	return names
+}
+
+// reach notes which mounted volumes are on their instance's node only.
 func (e *Engine) reach(ctx context.Context, o *Observation, nodes fleet.Fleet) error {
 	if nodes.Mode != fleet.Cluster {
 		return nil
@@ -61,9 +70,7 @@ func (e *Engine) reach(ctx context.Context, o *Observation, nodes fleet.Fleet) e
 		}
 		if pools == nil {
 			var err error
-			if pools, err = fleet.Pools(ctx, e.Incus); errors.Is(err, incus.ErrForbidden) {
-				return nil
-			} else if err != nil {
+			if pools, err = fleet.Pools(ctx, e.Incus, o.mountedPools()...); err != nil {
 				return fmt.Errorf("look which storage pools are on one node only: %w", err)
 			}
 		}

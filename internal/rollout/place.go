@@ -64,7 +64,7 @@ func (r *run) dataNode(ctx context.Context, m *move) (string, error) {
 	if len(volumes) == 0 {
 		return "", nil
 	}
-	all, err := r.keptVolumes(ctx, r.wish.App.Name)
+	all, err := r.ownVolumes(ctx)
 	if err != nil {
 		return "", fmt.Errorf("look for the data of member %q: %w", m.Member.Key, err)
 	}

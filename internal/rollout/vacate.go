@@ -134,10 +134,7 @@ func (r *run) sweepCopies(ctx context.Context) error {
 	if r.rolls() || !slices.ContainsFunc(r.moves, func(m *move) bool { return len(r.exclusiveVolumes(m)) > 0 }) {
 		return nil
 	}
-	all, err := r.keptVolumes(ctx, r.wish.App.Name)
-	if errors.Is(err, incus.ErrForbidden) {
-		return nil
-	}
+	all, err := r.ownVolumes(ctx)
 	if err != nil {
 		return err
 	}

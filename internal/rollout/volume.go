@@ -81,7 +81,7 @@ func (r *run) volumeProblems(ctx context.Context) ([]Problem, error) {
 	if r.wish.Stable {
 		pin = "pin it with node"
 	}
-	pools, err := fleet.Pools(ctx, r.Incus)
+	pools, err := fleet.Pools(ctx, r.Incus, r.knownPools()...)
 	if err != nil {
 		return nil, err
 	}

@@ -2,14 +2,12 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/dustin/go-humanize"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
-	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 )
 
 // leftBehind tells which data would stay where it is although a member goes elsewhere. What one member writes alone moves with
@@ -93,10 +91,7 @@ func (r *run) dataElsewhere(ctx context.Context, m *move) ([]Problem, error) {
 	if len(volumes) == 0 {
 		return nil, nil
 	}
-	kept, err := r.keptVolumes(ctx, r.wish.App.Name)
-	if errors.Is(err, incus.ErrForbidden) {
-		return nil, nil
-	}
+	kept, err := r.ownVolumes(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("look for the data of member %q: %w", m.Member.Key, err)
 	}

@@ -108,7 +108,7 @@ func (r *run) adoptData(ctx context.Context) error {
 	if !r.forming || len(r.wish.App.Volumes) == 0 {
 		return nil
 	}
-	all, err := r.keptVolumes(ctx, r.wish.App.Name)
+	all, err := r.ownVolumes(ctx)
 	if err != nil {
 		return fmt.Errorf("look for data of an earlier cluster: %w", err)
 	}

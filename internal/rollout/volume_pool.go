@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
@@ -28,6 +29,20 @@ func (r *run) poolNow(m *move, v renderer.Volume) string {
 		return ""
 	}
 	return live.Mounts[v.Name].Pool
+}
+
+// knownPools are the pools that the App's volumes are in, or are to be made in, as far as the wish and the instances tell.
+func (r *run) knownPools() []string {
+	names := append(r.observed.mountedPools(), r.pool)
+	for _, v := range r.wish.App.Volumes {
+		names = append(names, v.Pool)
+	}
+	return names
+}
+
+// ownVolumes lists the App's custom volumes, also those that no instance has.
+func (r *run) ownVolumes(ctx context.Context) ([]kept, error) {
+	return r.keptVolumes(ctx, r.wish.App.Name, r.knownPools())
 }
 
 // movedPools tells which volumes would be looked for in another pool than the one that they are in, without their data being

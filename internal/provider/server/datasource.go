@@ -24,7 +24,7 @@ func form() schema.Schema {
 			"manager":        schema.StringAttribute{Computed: true, MarkdownDescription: "Node that manages the cluster: the one member of the provider's `manager_group`. Null where the group has none or several. A standalone server manages itself."},
 			"api_extensions": schema.ListAttribute{Computed: true, ElementType: types.StringType, MarkdownDescription: "API extensions that the server has."},
 			"pools": schema.ListNestedAttribute{
-				Computed: true, MarkdownDescription: "Storage pools, by name.",
+				Computed: true, MarkdownDescription: "Storage pools, by name. To a client that is confined to projects the server lists none: here they are those that the profiles of its project name.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 					"name":   schema.StringAttribute{Computed: true, MarkdownDescription: "Name."},
 					"driver": schema.StringAttribute{Computed: true, MarkdownDescription: "Driver, for example `btrfs` or `ceph`."},
