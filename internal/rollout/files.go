@@ -13,6 +13,9 @@ import (
 // defaultMode is the mode of a file that names none.
 const defaultMode = 0o644
 
+// othersRead are the bits of a mode that let others than its owner read a file.
+const othersRead = 0o044
+
 // PushFile writes a file into an instance, running or not. Folders that are missing above it are made, of mode 0755 and
 // owned by root: Incus doesn't make them by itself.
 func (e *Engine) PushFile(ctx context.Context, instance string, file renderer.File) error {
@@ -37,11 +40,21 @@ func (e *Engine) push(ctx context.Context, instance string, file renderer.File) 
 	if mode == 0 {
 		mode = defaultMode
 	}
+	write := func(content string) error {
+		return e.Incus.CreateInstanceFile(ctx, instance, file.Path, incus.File{Content: strings.NewReader(content), Mode: mode, UID: file.UID, GID: file.GID})
+	}
 	if file.Mode != 0 || file.UID != 0 || file.GID != 0 {
 		// Incus lets a file that is there keep its mode and owner: one that the image brings would stay readable.
 		if err := e.Incus.DeleteInstanceFile(ctx, instance, file.Path); err != nil && !errors.Is(err, incus.ErrNotFound) {
 			return err
 		}
+		if mode&othersRead == 0 && file.Content != "" {
+			// It gives a new file its mode when the content is there, and until then all in the instance may read it. One that
+			// is empty has nothing to tell.
+			if err := write(""); err != nil {
+				return err
+			}
+		}
 	}
-	return e.Incus.CreateInstanceFile(ctx, instance, file.Path, incus.File{Content: strings.NewReader(file.Content), Mode: mode, UID: file.UID, GID: file.GID})
+	return write(file.Content)
 }
