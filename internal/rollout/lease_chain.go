@@ -35,6 +35,10 @@ type record struct {
 	Released bool
 }
 
+// ours tells whether a run of ours has written it. A profile of that name may be somebody else's: nobody may take the App
+// then, nor the profile away.
+func (r record) ours() bool { return r.Holder != "" }
+
 // live tells whether a term holds the App at an instant of the server's clock.
 func (r record) live(now time.Time) bool { return r.Term > 0 && !r.Released && now.Before(r.Expires) }
 
@@ -122,7 +126,7 @@ func (c chain) remove(ctx context.Context, before int64) error {
 		return err
 	}
 	for _, r := range all {
-		if r.Term >= before {
+		if r.Term >= before || !r.ours() {
 			continue
 		}
 		if err := c.profiles.DeleteProfile(ctx, c.name(r.Term)); err != nil && !errors.Is(err, incus.ErrNotFound) {

@@ -314,3 +314,31 @@ func TestNoTwoRunsEverHoldAnApp(t *testing.T) {
 		})
 	}
 }
+
+func TestAProfileOfOthersWithTheNameOfALeaseIsNamedAndLeftAlone(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, s *sim) {
+		for run := range 3 {
+			if err := acquired(t, s.leases("ann@desk"), fmt.Sprint(run)).Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		meta := s.server.Client(t).UseProject(rollout.DefaultCoordination)
+		for _, term := range []string{"7", "2"} { // above ours, and among them
+			name := "lease-web-" + term
+			if err := meta.CreateProfile(t.Context(), incus.Profile{Name: name, Config: map[string]string{"user.mine": "yes"}}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.leases("bob@laptop").Acquire(t.Context(), "", "web", "2")
+			if !errors.Is(err, rollout.ErrBusy) || !strings.Contains(err.Error(), "the profile "+name+" has the name of its lease") {
+				t.Errorf("with %s in the way: %v", name, err)
+			}
+			if got, _, err := meta.GetProfile(t.Context(), name); err != nil || got.Config["user.mine"] != "yes" {
+				t.Errorf("%s is %+v (%v)", name, got, err)
+			}
+			if err := meta.DeleteProfile(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = acquired(t, s.leases("bob@laptop"), "3").Forget(t.Context())
+	})
+}

@@ -29,6 +29,23 @@ func (r *run) nameNow(m Move) string {
 	return m.Blue.Name
 }
 
+// namesNeeded are the names that a move gives to instances.
+func (r *run) namesNeeded(m Move) []string {
+	if m.Action != Create && m.Action != Replace {
+		return nil
+	}
+	var names []string
+	if m.Candidate == nil {
+		names = append(names, r.nameNow(m))
+	}
+	if r.wish.Stable && m.Blue != nil {
+		if aside := temporaryName(r.wish.App.Name, m.Blue.Tags.Generation); aside != m.Blue.Name {
+			names = append(names, aside)
+		}
+	}
+	return names
+}
+
 // swap lets green take over the machine's name: both are stopped, renamed, and green is started again. From blue's stop to
 // then is all the time that the machine is down.
 func (r *run) swap(ctx context.Context, m *move) error {

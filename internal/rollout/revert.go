@@ -41,7 +41,9 @@ func (r *run) revert(ctx context.Context, cause error) error {
 			left = append(left, fmt.Sprintf("Member %q could not go back: %s.", m.Member.Key, err))
 			continue
 		}
-		gone = append(gone, m.name)
+		if !m.foreign {
+			gone = append(gone, m.name)
+		}
 	}
 	r.rebindAll(ctx)
 	if len(left) > 0 {
