@@ -2,6 +2,7 @@ package argument
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -19,6 +20,9 @@ func DevicesAttribute() schema.Attribute {
 			"makes an update stop the old instance first: see `rollout.allow_downtime`.",
 	}
 }
+
+// deviceName is a name that is one word in Incus's own paths and configurations too.
+var deviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // Devices reads the argument devices. taken says for a device's name which argument makes that device already.
 func (r *Reader) Devices(m types.Map, volumes []renderer.Volume, taken map[string]string) map[string]map[string]string {
@@ -40,6 +44,8 @@ func (r *Reader) Devices(m types.Map, volumes []renderer.Volume, taken map[strin
 		all[name] = r.textsAt("devices", at, keys)
 		_, typed := all[name]["type"]
 		switch argument := taken[name]; {
+		case !deviceName.MatchString(name):
+			r.Refuse(at, "Invalid name of a device", "%q can't be the name of a device: use up to 63 letters, digits, dots, dashes and underscores, and begin with a letter or digit.", name)
 		case argument != "":
 			r.Refuse(at, "Device given twice", "The device %s is what %s makes: leave one of the two out.", name, argument)
 		case slices.ContainsFunc(volumes, func(v renderer.Volume) bool { return v.Name == name }):

@@ -164,7 +164,11 @@ func (Renderer) Validate(a renderer.App) error {
 		return errors.New("give either frontends or config")
 	}
 	if err := checkFrontends(a); err != nil {
-		return err
+		var p renderer.Problem
+		if errors.As(err, &p) {
+			return p
+		}
+		return renderer.Problem{Path: "params.frontends", Summary: "Invalid parameters", Detail: err.Error() + "."}
 	}
 	written := a
 	written.Params = maps.Clone(a.Params)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 )
@@ -31,7 +32,11 @@ func argumentsFile(arguments []string) string {
 }
 
 // plain tells whether a text is the same to systemd and to a shell, within double quotes and split at spaces.
-func plain(text string) bool { return !strings.ContainsAny(text, " \t\r\n\v\f\"'`\\$") }
+func plain(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune("\"'`\\$", r)
+	})
+}
 
 // setBy are the arguments that come from elsewhere, and from where.
 var setBy = map[string]string{
