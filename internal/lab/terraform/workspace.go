@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -25,8 +26,8 @@ type Workspace struct {
 	rc string // the CLI configuration that names the provider
 }
 
-// New builds the provider of the module at root into dir.
-func New(ctx context.Context, root, dir string) (*Workspace, error) {
+// New builds the provider of the module at root into dir, with further flags of the compiler's, such as "-race".
+func New(ctx context.Context, root, dir string, flags ...string) (*Workspace, error) {
 	cli, err := FindCLI()
 	if err != nil {
 		return nil, err
@@ -34,7 +35,8 @@ func New(ctx context.Context, root, dir string) (*Workspace, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, "terraform-provider-homelabops"), ".")
+	arguments := slices.Concat([]string{"build"}, flags, []string{"-o", filepath.Join(dir, "terraform-provider-homelabops"), "."})
+	build := exec.CommandContext(ctx, "go", arguments...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the provider: %w\n%s", err, out)
