@@ -42,7 +42,7 @@ func (l *Leases) Acquire(ctx context.Context, project, name, run string) (*Lease
 	lease.renewing <- struct{}{}
 	home, err := l.home(ctx, project)
 	if err != nil {
-		return nil, l.refused(name, holding{}, err)
+		return nil, l.refused(name, chain{}, holding{}, err)
 	}
 	lease.chain = l.chain(home, project, name)
 	end := clock.Now().Add(l.Wait)
@@ -52,10 +52,10 @@ func (l *Leases) Acquire(ctx context.Context, project, name, run string) (*Lease
 			break
 		}
 		if !errors.Is(err, ErrBusy) || !clock.Now().Before(end) {
-			return nil, l.refused(name, held, err)
+			return nil, l.refused(name, lease.chain, held, err)
 		}
 		if cancel := clock.Sleep(ctx, min(waitPause, end.Sub(clock.Now()))); cancel != nil {
-			return nil, l.refused(name, held, cancel)
+			return nil, l.refused(name, lease.chain, held, cancel)
 		}
 	}
 	return lease, nil
@@ -184,9 +184,21 @@ func (l *Leases) other(ctx context.Context, lease *Lease, own record, cause erro
 }
 
 // refused is the error of a run that did not get the lease.
-func (l *Leases) refused(name string, held holding, err error) *Failure {
+func (l *Leases) refused(name string, c chain, held holding, err error) *Failure {
 	if !errors.Is(err, ErrBusy) {
-		return &Failure{Kind: err, App: name, Doing: "take the lease", Cause: err, Now: []string{"Nothing was changed."}}
+		f := &Failure{Kind: err, App: name, Doing: "take the lease", Cause: err, Now: []string{"Nothing was changed."}}
+		if errors.Is(err, incus.ErrForbidden) && l.Coordination != "" {
+			f.Advice = fmt.Sprintf("The client needs the right to make profiles in the project %q, which is coordination_project. Make that project where it is missing, with features.profiles = true, and let the client's certificate into it "+
+				"(`incus config trust edit`); or name the Apps' own project there, the same for all who work on them.", l.Coordination)
+		}
+		return f
+	}
+	if !held.ours() {
+		return &Failure{
+			Kind: ErrBusy, App: name, Doing: "take the lease", Now: []string{"Nothing was changed."},
+			Cause:  fmt.Errorf("the profile %s has the name of its lease, and says neither whose it is nor until when", c.name(held.Term)),
+			Advice: "Somebody else has made that profile, or edited it. Make sure that no run works on this App, then rename or delete the profile.",
+		}
 	}
 	cause := fmt.Errorf("%s works on it, since %s (%s ago); its lease runs out at %s (in %s), unless it is renewed",
 		held.Holder, held.Acquired.UTC().Format(time.RFC3339), short(held.now.Sub(held.Acquired)), held.Expires.UTC().Format(time.RFC3339), short(held.Expires.Sub(held.now)))

@@ -69,8 +69,10 @@ func (r *run) problems(ctx context.Context) ([]Problem, error) {
 		all = append(all, Problem{Err: fmt.Errorf("%w: %s", ErrRefused, r.plan.Reason)})
 	}
 	for _, m := range r.plan.Moves {
-		if (m.Action == Create || m.Action == Replace) && m.Candidate == nil && r.observed.taken[m.Instance] {
-			all = append(all, Problem{Err: fmt.Errorf("%w: instance %q exists and does not carry the tags of App %q: it is somebody else's and is left alone; rename or remove it, or choose another name for the App", ErrExists, m.Instance, r.wish.App.Name)})
+		for _, name := range r.namesNeeded(m) {
+			if r.observed.taken[name] {
+				all = append(all, Problem{Err: fmt.Errorf("%w: instance %q exists and does not carry the tags of App %q: it is somebody else's and is left alone; rename or remove it, or choose another name for the App", ErrExists, name, r.wish.App.Name)})
+			}
 		}
 	}
 	if len(r.observed.Hidden) > 0 && r.plan.hasWork(Create) {
@@ -228,6 +230,12 @@ func (r *run) endpointProblems(ctx context.Context) ([]Problem, error) {
 	}
 	if !network.Managed || network.Type != "bridge" {
 		return []Problem{{Err: fmt.Errorf("endpoint needs a managed bridge: network %q is of type %s", r.network, network.Type)}}, nil
+	}
+	if len(network.Config) == 0 {
+		// Every managed bridge has a configuration. The server shows it to those who may change it.
+		return []Problem{{Err: fmt.Errorf("%w: endpoint needs a forward on network %q, and this client may not change that network: "+
+			"its certificate is restricted to projects, and the network is in another one. Use a client that isn't restricted, leave endpoint out, or put a proxy in front that such a client has made",
+			incus.ErrForbidden, r.network)}}, nil
 	}
 	if err := listenable(listen, network); err != nil {
 		return []Problem{{Err: err}}, nil
