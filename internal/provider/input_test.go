@@ -1,8 +1,12 @@
 package provider_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
 )
 
 func TestBadInputGetsAClearError(t *testing.T) {
@@ -52,6 +56,9 @@ func TestBadInputGetsAClearError(t *testing.T) {
 		"secret of a bad name":       {web(values{"secrets_wo": values{"0/../a": "b"}, "secrets_wo_version": 1}), "Invalid name of a secret", nil},
 		"own address":                {web(values{"endpoint": values{"listen_address": "10.99.0.1", "ports": []any{values{"listen": 80}}}}), "refused", []string{"own address"}},
 		"broadcast address":          {web(values{"endpoint": values{"listen_address": "10.99.0.255", "ports": []any{values{"listen": 80}}}}), "refused", []string{"broadcast"}},
+		"vrrp: network's address":    {floating("203.0.113.0", 24), "Invalid listen address", []string{"203.0.113.0/24 itself"}},
+		"vrrp: broadcast address":    {floating("203.0.113.255", 24), "Invalid listen address", []string{"broadcast address of the network 203.0.113.0/24"}},
+		"vrrp: prefix too long":      {floating("::ffff:203.0.113.7", 33), "Invalid prefix length", []string{"the 32 bits of 203.0.113.7"}},
 		"port given twice":           {web(values{"endpoint": values{"listen_address": "10.0.0.1", "ports": []any{values{"listen": 80}, values{"listen": 80, "protocol": "tcp"}}}}), "Port given twice", []string{"ports[0] and ports[1]"}},
 		"port out of range":          {web(values{"endpoint": values{"listen_address": "10.0.0.1", "ports": []any{values{"listen": 70000}}}}), "Invalid Attribute Value", []string{"70000"}},
 		"no ports":                   {web(values{"endpoint": values{"listen_address": "10.0.0.1", "ports": []any{}}}), "Invalid Attribute Value", []string{"at least 1"}},
@@ -125,5 +132,38 @@ func TestAppOfAnotherProjectIsNotTakenForGone(t *testing.T) {
 	says(t, r.refresh(), "App is in another project", `"default"`, `"attic"`)
 	if r.state.IsNull() {
 		t.Error("the App is gone from state")
+	}
+}
+
+// floating is a proxy whose members hold an address.
+func floating(address string, length int) values {
+	return values{
+		"name": "proxy", "type": "haproxy", "image": "web/1.0.0", "replicas": 2, "upstreams": values{"web": values{"app": "web"}},
+		"params":   values{"frontends": []any{values{"name": "web", "port": 80, "upstream": "web"}}},
+		"endpoint": values{"listen_address": address, "ports": []any{values{"listen": 80}}, "vrrp": values{"router_id": 1, "prefix_length": length}},
+	}
+}
+
+func TestAFloatingAddressIsWrittenAsTheKernelDoes(t *testing.T) {
+	for written, want := range map[string]struct {
+		address string
+		length  int
+	}{"2001:DB8:0::07": {"2001:db8::7/64", 64}, "::ffff:203.0.113.7": {"203.0.113.7/24", 24}} {
+		w := newWorld(t)
+		w.incus.OnExec = func(_ context.Context, c incustest.Command) (incus.ExecResult, error) {
+			if c.Command[0] == "cat" {
+				return incus.ExecResult{Stdout: []byte("MASTER\n")}, nil // what keepalived notes of itself
+			}
+			return incus.ExecResult{}, nil
+		}
+		w.app().mustApply(web())
+		config := floating(written, want.length)
+		config["health"] = values{"exec": values{"command": []any{"healthy"}}}
+		r := w.app()
+		r.mustApply(config)
+		if text, _, _ := w.incus.File("proxy-0-g0", "/etc/keepalived/keepalived.conf"); !strings.Contains(string(text), " "+want.address+" dev eth0\n") {
+			t.Errorf("of %s keepalived reads\n%s", written, text)
+		}
+		r.mustBeSettled(config)
 	}
 }

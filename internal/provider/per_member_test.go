@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -132,4 +133,31 @@ func TestPerMemberThatIsNotKnownYet(t *testing.T) {
 			c.expect(t, "members", "?")
 		})
 	}
+}
+
+// TestMembersOfOneClusterDifferInLittle names what all members of a database must have alike.
+func TestMembersOfOneClusterDifferInLittle(t *testing.T) {
+	w := newWorld(t)
+	db := func(own, secrets values) values {
+		all := values{"superuser": "a", "replication": "b"}
+		maps.Copy(all, secrets)
+		return values{
+			"name": "db", "type": "postgres", "image": "web/1.0.0", "replicas": 2, "upstreams": values{"dcs": values{"app": "dcs"}},
+			"secrets_wo": all, "secrets_wo_version": 1, "params": values{"postgresql": values{"max_connections": 50}}, "per_member": values{"1": values{"params": own}},
+		}
+	}
+	for _, c := range []struct {
+		config values
+		part   string
+	}{
+		{db(values{"scope": "other"}, nil), "share scope"},
+		{db(values{"port": 5433}, nil), "share port"},
+		{db(values{"synchronous": false}, nil), "share synchronous"},
+		{db(values{"postgresql": values{"work_mem": "8MB"}}, nil), "the setting max_connections"},
+		{db(values{}, values{"1/superuser": "c"}), "share the passwords"},
+		{values{"name": "dcs", "type": "etcd", "image": "web/1.0.0", "replicas": 3, "per_member": values{"1": values{"params": values{"peer_port": 3380}}}}, "share peer_port"},
+	} {
+		says(t, w.app().plan(c.config).diagnostics, "Members differ", `"1"`, c.part)
+	}
+	w.mustNot("plan", w.app().plan(db(values{"postgresql": values{"max_connections": "50", "work_mem": "8MB"}, "max_lag": 100}, nil)).diagnostics)
 }

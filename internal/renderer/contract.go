@@ -43,6 +43,12 @@ type Validator interface {
 	Validate(a App) error
 }
 
+// Accorder is a Renderer whose members must agree on more than their type. Own is what one member has by per_member; an error
+// says what of it can't be otherwise than in the App.
+type Accorder interface {
+	Accord(a, own App) error
+}
+
 // Ports is a Renderer that knows on which TCP ports its instances serve, so that the engine can wait for the
 // connections of an old instance to end before it stops it.
 type Ports interface {
@@ -97,6 +103,7 @@ type SecretSpec struct {
 	Name        string // the key in secrets_wo
 	Description string
 	Required    bool
+	Check       func(string) error // says what a value is that can't be it, without the value; nil accepts every one
 }
 
 // Classer is a Renderer whose class depends on the App: what is class 3 with peers can be class 6 alone.

@@ -37,8 +37,14 @@ func (t Type) takes(name string) bool {
 func CheckSecrets(t Type, secrets map[string]string) []Problem {
 	var problems []Problem
 	for _, s := range t.Secrets {
-		if _, given := secrets[s.Name]; s.Required && !given {
+		value, given := secrets[s.Name]
+		if s.Required && !given {
 			problems = append(problems, Problem{"secrets_wo", "Missing secret", fmt.Sprintf("The type %s needs the secret %s: %s", t.Name, s.Name, s.Description)})
+		}
+		if given && s.Check != nil {
+			if err := s.Check(value); err != nil {
+				problems = append(problems, Problem{"secrets_wo", "Invalid secret", fmt.Sprintf("The secret %s %s", s.Name, sentence(err))})
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {

@@ -275,15 +275,15 @@ func listenable(listen string, network *incus.Network) error {
 		return fmt.Errorf("listen address %s is network %q's own address", listen, network.Name)
 	case own.Masked().Addr() == ip && own.Bits() < own.Addr().BitLen():
 		return fmt.Errorf("listen address %s is the network address of %q", listen, network.Name)
-	case broadcast(own) == ip:
+	case Broadcast(own) == ip:
 		return fmt.Errorf("listen address %s is the broadcast address of network %q", listen, network.Name)
 	}
 	return nil
 }
 
-// broadcast returns the last address of an IPv4 network, the zero address for IPv6 and for networks too small to have
+// Broadcast returns the last address of an IPv4 network, the zero address for IPv6 and for networks too small to have
 // one.
-func broadcast(prefix netip.Prefix) netip.Addr {
+func Broadcast(prefix netip.Prefix) netip.Addr {
 	if !prefix.Addr().Is4() || prefix.Bits() > 30 {
 		return netip.Addr{}
 	}

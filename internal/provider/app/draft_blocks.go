@@ -74,12 +74,14 @@ func (d *draft) readFloating(ctx context.Context, endpoint endpointModel) {
 		d.NotKnown("vrrp")
 	}
 	length := d.Number("vrrp", block.PrefixLength)
-	f := &renderer.Floating{
-		Address: fmt.Sprintf("%s/%d", d.endpoint.ListenAddress, length), Router: d.Number("vrrp", block.Router),
-		Interface: cmp.Or(d.Text("vrrp", block.Interface), "eth0"),
-	}
-	if ip, err := netip.ParseAddr(d.endpoint.ListenAddress); err == nil && length > ip.BitLen() {
-		d.Refuse(at.AtName("prefix_length"), "Invalid prefix length", "%d is more than the %d bits of %s.", length, ip.BitLen(), ip)
+	f := &renderer.Floating{Router: d.Number("vrrp", block.Router), Interface: cmp.Or(d.Text("vrrp", block.Interface), "eth0")}
+	if ip, err := netip.ParseAddr(d.endpoint.ListenAddress); err == nil {
+		// As the kernel writes it: members look for it among their addresses.
+		own := netip.PrefixFrom(ip.Unmap(), length)
+		f.Address = own.String()
+		if d.Known("vrrp") {
+			d.checkFloating(at.AtName("prefix_length"), own, length)
+		}
 	}
 	for n, port := range d.endpoint.Ports {
 		if port.Target != port.Listen && d.Known("endpoint") {
@@ -87,6 +89,19 @@ func (d *draft) readFloating(ctx context.Context, endpoint endpointModel) {
 		}
 	}
 	d.wish.App.Floating = f
+}
+
+// checkFloating refuses what no member can have as its address in a network of the prefix.
+func (d *draft) checkFloating(at path.Path, own netip.Prefix, length int) {
+	ip := own.Addr()
+	switch {
+	case !own.IsValid():
+		d.Refuse(at, "Invalid prefix length", "%d is more than the %d bits of %s.", length, ip.BitLen(), ip)
+	case own.Bits() < ip.BitLen()-1 && own.Masked().Addr() == ip:
+		d.Refuse(at, "Invalid listen address", "%s is the address of the network %s itself, which nobody can hold: choose one within it, or another prefix_length.", ip, own.Masked())
+	case rollout.Broadcast(own) == ip:
+		d.Refuse(at, "Invalid listen address", "%s is the broadcast address of the network %s, which nobody can hold: choose one within it, or another prefix_length.", ip, own.Masked())
+	}
 }
 
 func (d *draft) checkListen(at path.Path, address string) {

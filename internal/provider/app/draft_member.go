@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	domain "github.com/homelabops/terraform-provider-homelabops/internal/app"
+	"github.com/homelabops/terraform-provider-homelabops/internal/provider/sentence"
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
@@ -160,6 +161,20 @@ func (d *draft) checkMembers() {
 		o := override{draft: d, key: key}
 		for _, p := range renderer.Check(d.renderer, d.wish.AppOf(key)) {
 			o.refuse("."+p.Path, p.Summary, "%s", p.Detail)
+		}
+	}
+	d.checkAccord("per_member")
+}
+
+// checkAccord refuses what one member has otherwise by an argument and all must have alike.
+func (d *draft) checkAccord(argument string) {
+	accorder, ok := d.renderer.(renderer.Accorder)
+	if !ok {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.wish.PerMember)) {
+		if err := accorder.Accord(d.wish.App, d.wish.AppOf(key)); err != nil {
+			d.Refuse(path.Root(argument), "Members differ", "Member %q: %s", key, sentence.Of(err))
 		}
 	}
 }

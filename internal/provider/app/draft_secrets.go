@@ -70,6 +70,9 @@ func (d *draft) takeSecrets(config model) {
 		d.wish.PerMember[key] = o
 	}
 	d.checkSecrets()
+	if d.complete() {
+		d.checkAccord("secrets_wo")
+	}
 }
 
 // checkSecrets checks the secrets that each member has.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"time"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
@@ -22,6 +23,7 @@ var (
 	_ renderer.Clustered = Renderer{}
 	_ renderer.Validator = Renderer{}
 	_ renderer.Ports     = Renderer{}
+	_ renderer.Accorder  = Renderer{}
 )
 
 const (
@@ -50,7 +52,7 @@ func (Renderer) Type() renderer.Type {
 		Params: []renderer.Param{
 			{Name: "client_port", Kind: renderer.Port, Default: 2379, Description: "Port for clients, at all addresses."},
 			{Name: "peer_port", Kind: renderer.Port, Default: 2380, Description: "Port for the other members, at all addresses."},
-			{Name: "auto_compaction", Kind: renderer.Duration, Default: "1h", Description: "How much history of the keys is kept: older revisions are compacted as time " +
+			{Name: "auto_compaction", Kind: renderer.Duration, Default: "1h", Check: zeroOrSecond, Description: "How much history of the keys is kept: older revisions are compacted as time " +
 				"goes on. `\"0s\"` keeps all, until the quota is full."},
 			{Name: "quota_backend_bytes", Kind: renderer.Int, Check: positive, Description: "How large the database may become. Beyond that, etcd raises the alarm " +
 				"NOSPACE and refuses writes. Left out, etcd's own: 2 GiB."},
@@ -116,6 +118,17 @@ func (Renderer) Validate(a renderer.App) error {
 	return nil
 }
 
+// Accord implements renderer.Accorder: ports, times and certificates are those by which members reach each other, and a
+// history or quota of its own would leave a member with another database.
+func (r Renderer) Accord(a, own renderer.App) error {
+	for _, p := range r.Type().Params {
+		if p.Name != "snapshot_count" && !reflect.DeepEqual(a.Params[p.Name], own.Params[p.Name]) {
+			return fmt.Errorf("all members share %s: write it in params of the App", p.Name)
+		}
+	}
+	return nil
+}
+
 // Ports implements renderer.Ports. Those of other members are not among them: they last as long as the member does.
 func (Renderer) Ports(a renderer.App) []int { return []int{a.Params.Int("client_port")} }
 
@@ -125,6 +138,13 @@ const maxElection = 50 * time.Second
 func positive(v any) error {
 	if v.(int64) <= 0 {
 		return errors.New("must be more than 0")
+	}
+	return nil
+}
+
+func zeroOrSecond(v any) error {
+	if d, err := time.ParseDuration(v.(string)); err != nil || d != 0 && d < time.Second {
+		return errors.New(`must be "0s", or at least one second`)
 	}
 	return nil
 }

@@ -54,6 +54,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"long election":     {map[string]any{"election_timeout": "51s"}, nil, "params", "to 50s"},
 		"heartbeat":         {map[string]any{"heartbeat_interval": "1500us"}, nil, "params.heartbeat_interval", "whole milliseconds"},
 		"quota":             {map[string]any{"quota_backend_bytes": -1}, nil, "params.quota_backend_bytes", "more than 0"},
+		"compaction":        {map[string]any{"auto_compaction": "1ns"}, nil, "params.auto_compaction", "at least one second"},
 		"client TLS alone":  {map[string]any{"client_tls": true}, nil, "params", "needs tls"},
 		"bad CA":            {map[string]any{"tls": map[string]any{"ca_certificate": certificate, "ca_key": "x"}}, nil, "params", "its key is not PEM"},
 		"a file of ours":    {nil, func(a *renderer.App) { a.Files = []renderer.File{{Path: Path}} }, "params", "written by the App type itself"},

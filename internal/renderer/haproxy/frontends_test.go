@@ -127,7 +127,8 @@ func TestWhatIsWrongWithFrontendsIsSaid(t *testing.T) {
 	}{
 		"both":             {nil, "either frontends or config"},
 		"unknown upstream": {[]any{good, map[string]any{"name": "x", "port": 1, "upstream": "x"}}, `which upstreams does not have: it has db`},
-		"no frontend":      {[]any{}, `No frontend leads to "db"`},
+		"no frontend":      {[]any{}, "frontends is empty"},
+		"unused upstream":  {[]any{good}, `No frontend leads to "cache"`},
 		"one name twice":   {[]any{good, map[string]any{"name": "db", "port": 1, "upstream": "db"}}, `two frontends are named "db"`},
 		"one port twice":   {[]any{good, map[string]any{"name": "x", "port": 5432, "upstream": "db"}}, "both listen on port 5432"},
 		"injected name":    {[]any{with("name", "a\n    bind *:1")}, "letters, digits, dashes"},
@@ -135,12 +136,23 @@ func TestWhatIsWrongWithFrontendsIsSaid(t *testing.T) {
 		"balance":          {[]any{with("balance", "random")}, "must be one of"},
 		"weight":           {[]any{with("weights", map[string]any{"0": "900"})}, "from 0 to 256"},
 		"interval":         {[]any{with("check", map[string]any{"interval": "1ms"})}, "50ms or more"},
+		"long interval":    {[]any{with("check", map[string]any{"interval": "600h"})}, "not more than 596h"},
+		"no time":          {[]any{with("timeout", "0s")}, "1ms or more"},
+		"too much time":    {[]any{with("timeout", "1000h")}, "not more than 596h"},
+		"role of no check": {[]any{with("check", map[string]any{"role": "replica"})}, `add type = "patroni"`},
+		"path of no check": {[]any{with("check", map[string]any{"path": "/ready"})}, `add type = "http"`},
+		"HTTP to Postgres": {[]any{with("check", map[string]any{"type": "patroni"})}, `add mode = "tcp"`},
 	} {
 		params := map[string]any{"frontends": c.frontends}
 		if c.frontends == nil {
 			params = map[string]any{"frontends": []any{good}, "config": config}
 		}
-		problems := renderertest.Problems(Renderer{}, params, func(a *renderer.App) { a.Upstreams = map[string]renderer.Upstream{"db": databases} })
+		problems := renderertest.Problems(Renderer{}, params, func(a *renderer.App) {
+			a.Upstreams = map[string]renderer.Upstream{"db": databases}
+			if name == "unused upstream" {
+				a.Upstreams["cache"] = databases
+			}
+		})
 		if len(problems) != 1 || !strings.Contains(problems[0].Detail, c.words) {
 			t.Errorf("%s: %v", name, problems)
 		}

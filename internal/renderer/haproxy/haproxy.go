@@ -163,6 +163,9 @@ func (Renderer) Validate(a renderer.App) error {
 	if a.Params.Has("config") == a.Params.Has("frontends") {
 		return errors.New("give either frontends or config")
 	}
+	if a.Params.Has("frontends") && len(a.Params.Objects("frontends")) == 0 {
+		return errors.New("frontends is empty: add one, such as { name = \"web\", port = 80, upstream = \"web\" }")
+	}
 	if err := checkFrontends(a); err != nil {
 		var p renderer.Problem
 		if errors.As(err, &p) {
@@ -197,6 +200,9 @@ func checkFrontends(a renderer.App) error {
 		names[name], ports[f.Int("port")], led[upstream] = true, name, true
 		if _, given := a.Upstreams[upstream]; !given {
 			return fmt.Errorf("frontend %q leads to %q, which upstreams does not have: it has %s", name, upstream, listed(a.Upstreams))
+		}
+		if err := checkAsked(f); err != nil {
+			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Upstreams)) {

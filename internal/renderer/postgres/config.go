@@ -193,8 +193,8 @@ func checkDirectory(v any) error {
 
 func checkRules(v any) error {
 	for _, rule := range v.([]any) {
-		kind, _, _ := strings.Cut(strings.TrimSpace(rule.(string)), " ")
-		switch kind {
+		words := append(strings.Fields(rule.(string)), "")
+		switch words[0] {
 		case "local", "host", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc":
 		default:
 			return fmt.Errorf("has the line %q, which is not one of pg_hba.conf: it begins with local, host, hostssl or hostnossl", rule)

@@ -25,6 +25,7 @@ var (
 	_ renderer.Reloader  = Renderer{}
 	_ renderer.Validator = Renderer{}
 	_ renderer.Ports     = Renderer{}
+	_ renderer.Accorder  = Renderer{}
 )
 
 // wait waits, at most as long as the context lasts.
@@ -82,6 +83,9 @@ func (r Renderer) Validate(a renderer.App) error {
 	if loop, retry, ttl := p.Duration("loop_wait"), p.Duration("retry_timeout"), p.Duration("ttl"); loop+2*retry > ttl {
 		return renderer.Problem{Path: "params.ttl", Summary: "Invalid parameter", Detail: fmt.Sprintf("Patroni needs loop_wait + 2 × retry_timeout within ttl, and "+
 			"%s + 2 × %s is more than %s.", loop, retry, ttl)}
+	}
+	if p.Bool("synchronous_strict") && !p.Bool("synchronous") {
+		return renderer.Problem{Path: "params.synchronous_strict", Summary: "Invalid parameter", Detail: "Commits can't wait for a replica in any case where they are not to wait: leave out synchronous = false."}
 	}
 	for _, f := range a.Files {
 		for _, own := range []string{clusterPath, startPath} {

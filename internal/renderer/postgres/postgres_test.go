@@ -99,6 +99,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"times":            {map[string]any{"ttl": "20s"}, three, "params.ttl", "loop_wait + 2 × retry_timeout within ttl"},
 		"scope":            {map[string]any{"scope": "a/b"}, three, "params.scope", "must be letters"},
 		"lag":              {map[string]any{"max_lag": -1}, three, "params.max_lag", "0 or more"},
+		"strict alone":     {map[string]any{"synchronous": false, "synchronous_strict": true}, three, "params.synchronous_strict", "leave out synchronous"},
 		"own file":         {nil, func(a *renderer.App) { a.Replicas, a.Files = 3, []renderer.File{{Path: startPath}} }, `files["` + startPath + `"]`, "leave it out"},
 		"no volume":        {nil, func(a *renderer.App) { a.Replicas = 1 }, "volumes", "outlives an instance only on a volume"},
 		"shared volume": {nil, func(a *renderer.App) {
@@ -126,6 +127,31 @@ func TestSlotsAreThereForMembersThatAreGone(t *testing.T) {
 		a := newApp(t, map[string]any{"postgresql": given})
 		if got := coldWanted(a)["max_replication_slots"]; got != want {
 			t.Errorf("with %v the cluster is to have %s slots, want %s", given, got, want)
+		}
+	}
+}
+
+func TestAccessRulesAreWrittenWithSpacesOrTabs(t *testing.T) {
+	for _, rule := range []string{"host all all 10.0.0.0/8 scram-sha-256", "hostssl\tall\tall\tall\tscram-sha-256"} {
+		if err := checkRules([]any{rule}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestPasswordsArePlain(t *testing.T) {
+	good := map[string]string{"superuser": `it's "b\ad": $(x)`, "replication": "b"}
+	if problems := renderer.CheckSecrets(Renderer{}.Type(), good); len(problems) > 0 {
+		t.Error(problems)
+	}
+	for _, name := range []string{"superuser", "replication", "restapi"} {
+		for value, words := range map[string]string{"canary\n": " has a line break", "canaryü": " that is not ASCII"} {
+			bad := map[string]string{"superuser": "a", "replication": "b"}
+			bad[name] = value
+			problems := renderer.CheckSecrets(Renderer{}.Type(), bad)
+			if len(problems) != 1 || !strings.Contains(problems[0].Detail, name) || !strings.Contains(problems[0].Detail, words) || strings.Contains(problems[0].Detail, "canary") {
+				t.Errorf("%s: %v", name, problems)
+			}
 		}
 	}
 }

@@ -3,6 +3,8 @@ package postgres
 import (
 	"errors"
 	"regexp"
+	"strings"
+	"unicode"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
@@ -54,11 +56,23 @@ func (Renderer) Type() renderer.Type {
 		Upstreams: []renderer.UpstreamSpec{{Name: "dcs", Required: true, Types: []string{"etcd"}, Description: "The etcd in which Patroni keeps who leads. Patroni follows a change of its members by itself; " +
 			"before all are gone that it began with, it is started again with the new ones, one instance after the other, while its PostgreSQL goes on."}},
 		Secrets: []renderer.SecretSpec{
-			{Name: "superuser", Required: true, Description: "Password of the role `" + superuser + "`."},
-			{Name: "replication", Required: true, Description: "Password of the roles `" + replicationUser + "` and `" + rewindUser + "`, which members use with each other."},
-			{Name: "restapi", Description: "Password of the user `" + restUser + "`, without which Patroni's REST API only answers questions."},
+			{Name: "superuser", Required: true, Check: plain, Description: "Password of the role `" + superuser + "`."},
+			{Name: "replication", Required: true, Check: plain, Description: "Password of the roles `" + replicationUser + "` and `" + rewindUser + "`, which members use with each other."},
+			{Name: "restapi", Check: plain, Description: "Password of the user `" + restUser + "`, without which Patroni's REST API only answers questions."},
 		},
 	}
+}
+
+// plain are passwords that all who handle them understand: members read them from a file with one on each line (libpq's
+// .pgpass), and Patroni fails at setting one that is not ASCII while it begins a cluster (quote_literal in its psycopg.py).
+func plain(password string) error {
+	switch {
+	case strings.ContainsFunc(password, unicode.IsControl):
+		return errors.New("has a line break or another control character, with which members can't reach each other: of a file take trimspace(file(…))")
+	case strings.ContainsFunc(password, func(r rune) bool { return r > unicode.MaxASCII }):
+		return errors.New("has a character that is not ASCII, which Patroni can't set as a password: use letters, digits and signs of ASCII")
+	}
+	return nil
 }
 
 var scopeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$`)
