@@ -3,6 +3,7 @@ package incus
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -83,12 +84,12 @@ func parseAddress(address string) (endpoint, error) {
 	if address == "" {
 		address = "unix://" + DefaultSocket
 	}
+	if strings.Contains(address, "@") { // not repeated: a password may be in it
+		return endpoint{}, errors.New("incus: address: user and password have no meaning here: want https://host:port or unix:///path")
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		return endpoint{}, fmt.Errorf("incus: address %q: %w", address, err)
-	}
-	if u.User != nil {
-		return endpoint{}, fmt.Errorf("incus: address of %q: user and password have no meaning here", u.Host)
 	}
 	switch u.Scheme {
 	case "unix":

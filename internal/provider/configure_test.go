@@ -195,22 +195,27 @@ func TestProviderConfigurationThatCannotBe(t *testing.T) {
 		summary string
 		parts   []string
 	}{
-		"address":              {values{"address": "tcp://host"}, "Invalid provider configuration", []string{"https://host:port or unix:///path"}},
-		"key without its file": {values{"client_certificate": certificate, "client_key": "/nonexistent"}, "Invalid client_key", []string{"no such file"}},
-		"key file of nothing":  {values{"client_certificate": certificate, "client_key": empty}, "Invalid client_key", []string{"no PEM text"}},
-		"certificate alone":    {values{"address": "https://192.0.2.1", "client_certificate": certificate}, "Invalid provider configuration", []string{"go together"}},
-		"key of another":       {values{"address": "https://192.0.2.1", "client_certificate": certificate, "client_key": otherKey(t, key)}, "Invalid provider configuration", []string{"not a matching pair"}},
-		"pin":                  {values{"address": "https://192.0.2.1", "server_certificate": "abc"}, "Invalid server_certificate", []string{"abc"}},
-		"image remote":         {values{"image_remotes": values{"lab": values{"server": "images.example.net"}}}, "Invalid image remote", []string{"https://"}},
-		"image remote's name":  {values{"image_remotes": values{"my lab": values{"server": "https://images.example.net"}}}, "Invalid image remote", []string{"my lab"}},
-		"image protocol":       {values{"image_remotes": values{"lab": values{"server": "https://images.example.net", "protocol": "ftp"}}}, "Invalid Attribute Value Match", []string{"ftp"}},
-		"concurrency":          {values{"max_concurrency": 0}, "Invalid Attribute Value", []string{"max_concurrency"}},
+		"address":                 {values{"address": "tcp://host"}, "Invalid provider configuration", []string{"https://host:port or unix:///path"}},
+		"key without its file":    {values{"client_certificate": certificate, "client_key": "/nonexistent"}, "Invalid client_key", []string{"no such file"}},
+		"key file of nothing":     {values{"client_certificate": certificate, "client_key": empty}, "Invalid client_key", []string{"no PEM text"}},
+		"certificate alone":       {values{"address": "https://192.0.2.1", "client_certificate": certificate}, "Invalid provider configuration", []string{"go together"}},
+		"key of another":          {values{"address": "https://192.0.2.1", "client_certificate": certificate, "client_key": otherKey(t, key)}, "Invalid provider configuration", []string{"not a matching pair"}},
+		"pin":                     {values{"address": "https://192.0.2.1", "server_certificate": "abc"}, "Invalid server_certificate", []string{"abc"}},
+		"image remote":            {values{"image_remotes": values{"lab": values{"server": "images.example.net"}}}, "Invalid image remote", []string{"https://"}},
+		"image remote's name":     {values{"image_remotes": values{"my lab": values{"server": "https://images.example.net"}}}, "Invalid image remote", []string{"my lab"}},
+		"image remote by http":    {values{"image_remotes": values{"lab": values{"server": "http://images.example.net"}}}, "Invalid image remote", []string{"not encrypted"}},
+		"image remote's password": {values{"image_remotes": values{"lab": values{"server": "https://ann:hush@images.example.net"}}}, "Invalid image remote", []string{"user and a password"}},
+		"image remote's pin":      {values{"image_remotes": values{"lab": values{"server": "https://images.example.net", "protocol": "oci", "certificate": certificate}}}, "Invalid image remote", []string{"can't be pinned"}},
+		"address with a password": {values{"address": "https://ann:hu%sh@192.0.2.1"}, "Invalid provider configuration", []string{"user and password have no meaning"}},
+		"address by http":         {values{"address": "http://192.0.2.1:8443"}, "Invalid provider configuration", []string{"want https://host:port"}},
+		"image protocol":          {values{"image_remotes": values{"lab": values{"server": "https://images.example.net", "protocol": "ftp"}}}, "Invalid Attribute Value Match", []string{"ftp"}},
+		"concurrency":             {values{"max_concurrency": 0}, "Invalid Attribute Value", []string{"max_concurrency"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			diagnostics := w.tryConfigure(one.config)
 			says(t, diagnostics, one.summary, one.parts...)
-			if strings.Contains(texts(diagnostics), "PRIVATE KEY") {
-				t.Error("the error shows a key")
+			if said := texts(diagnostics); strings.Contains(said, "PRIVATE KEY") || strings.Contains(said, "hu%sh") || strings.Contains(said, "ann:hush") {
+				t.Error("the error shows a key or a password")
 			}
 		})
 	}

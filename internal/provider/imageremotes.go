@@ -2,9 +2,11 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -44,9 +46,11 @@ func imageRemotes(ctx context.Context, configured types.Map) (map[string]rollout
 			diags.AddAttributeError(at, "Invalid image remote", fmt.Sprintf("%q is not a name that image can use before its colon: use letters, digits, dots, dashes and underscores.", name))
 			continue
 		}
-		if u, err := url.Parse(one.Server.ValueString()); !one.Server.IsUnknown() && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
-			diags.AddAttributeError(at.AtName("server"), "Invalid image remote", fmt.Sprintf("%q is not the URL of a server: write https:// and its host.", one.Server.ValueString()))
-			continue
+		if !one.Server.IsUnknown() {
+			if err := checkImageServer(one.Server.ValueString()); err != nil {
+				diags.AddAttributeError(at.AtName("server"), "Invalid image remote", err.Error()+".")
+				continue
+			}
 		}
 		remote := rollout.ImageRemote{Server: one.Server.ValueString(), Protocol: one.Protocol.ValueString()}
 		if remote.Protocol == "" {
@@ -56,8 +60,25 @@ func imageRemotes(ctx context.Context, configured types.Map) (map[string]rollout
 		if err != nil {
 			diags.AddAttributeError(at.AtName("certificate"), "Invalid image remote", err.Error()+".")
 		}
+		if certificate != "" && remote.Protocol != "incus" {
+			diags.AddAttributeError(at.AtName("certificate"), "Invalid image remote", fmt.Sprintf("A server of the protocol %s can't be pinned: it is verified against the certificate authorities of the system that Incus runs on. Leave certificate out.", remote.Protocol))
+		}
 		remote.Certificate = certificate
 		all[name] = remote
 	}
 	return all, diags
+}
+
+// checkImageServer tells why a URL can't be that of an image server.
+func checkImageServer(text string) error {
+	if strings.Contains(text, "@") {
+		return errors.New("the URL has a user and a password, which would be in errors and in what the server keeps of its images: leave them out, and copy what needs them into the server itself (`incus image copy`)")
+	}
+	switch u, err := url.Parse(text); {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("%q is not the URL of a server: write https:// and its host", text)
+	case u.Scheme == "http":
+		return fmt.Errorf("%q is not encrypted, so that anybody on the way could give it other images: write https://", text)
+	}
+	return nil
 }

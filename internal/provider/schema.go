@@ -101,7 +101,7 @@ func (p *Provider) Schema(_ context.Context, _ provider.SchemaRequest, resp *pro
 				Optional:            true,
 				MarkdownDescription: "Image servers, by the name that `image` uses before its colon. Built in are `images`, `docker` and `ghcr`; an entry of one of these names replaces it.",
 				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"server":      schema.StringAttribute{Required: true, MarkdownDescription: "URL.", Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
+					"server":      schema.StringAttribute{Required: true, MarkdownDescription: "URL, which begins with `https://`.", Validators: []validator.String{stringvalidator.LengthAtLeast(1)}},
 					"protocol":    schema.StringAttribute{Optional: true, MarkdownDescription: "`simplestreams` (default), `incus` or `oci`.", Validators: []validator.String{stringvalidator.OneOf("simplestreams", "incus", "oci")}},
 					"certificate": schema.StringAttribute{Optional: true, MarkdownDescription: "Pins a server of the protocol `incus`: its certificate as PEM text or as a path."},
 				}},
