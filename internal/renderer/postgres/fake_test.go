@@ -319,6 +319,7 @@ func (f *fakeCluster) machine(instance string) *renderertest.Machine {
 	if m == nil {
 		m = renderertest.NewMachine(f.t)
 		m.Programs["sh chown"] = func([]string) incus.ExecResult { return incus.ExecResult{} }
+		m.Programs["sh psql"] = func([]string) incus.ExecResult { return incus.ExecResult{} }
 		m.Programs["sh pg_controldata"] = func([]string) incus.ExecResult { return incus.ExecResult{} }
 		f.machines[instance] = m
 	}

@@ -42,7 +42,7 @@ func (r Renderer) join(ctx context.Context, c renderer.Cluster) error {
 	}
 	if c.Forming {
 		err = r.awaitFirst(ctx, c)
-	} else {
+	} else if err = r.admitted(ctx, c); err == nil {
 		err = r.share(ctx, c)
 	}
 	if err != nil {

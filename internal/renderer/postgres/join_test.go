@@ -159,6 +159,33 @@ func TestAJoinThatIsKilledAnywhereIsGoneOnWith(t *testing.T) {
 	}
 }
 
+func TestAPasswordThatTheLeaderRefusesEndsTheJoinAtOnce(t *testing.T) {
+	f := newCluster(t, 4, "db-0-g0", "db-1-g1")
+	f.server("db-1-g1").state = ""
+	a := newApp(t, map[string]any{"postgresql": map[string]any{"max_connections": 300}})
+	a.Secrets = map[string]string{"replication": "canary"}
+	f.made(t, a, "db-1-g1")
+	f.machine("db-0-g0").Write(t, clusterPath, "namespace: /here/\n")
+	says := "connection to server failed: Connection refused"
+	f.machine("db-1-g1").Programs["sh psql"] = func(args []string) incus.ExecResult {
+		if text := strings.Join(args, " "); !strings.Contains(text, "10.0.0.1 5432 replicator") || strings.Contains(text, "canary") {
+			t.Errorf("asked with %q", text)
+		}
+		return incus.ExecResult{ExitCode: 2, Stderr: []byte(says)}
+	}
+	says, refused := `FATAL:  password authentication failed for user "replicator"`, says
+	if err := f.renderer().Join(t.Context(), f.cluster(a, "db-1-g1")); err == nil || !strings.Contains(err.Error(), "ALTER ROLE") {
+		t.Error(err)
+	}
+	if len(f.posts) > 0 || f.machine("db-1-g1").Read(t, startPath) != "" {
+		t.Errorf("the cluster was told %v, or Patroni starts", f.posts)
+	}
+	says = refused // what passes, or is another reason, is not ours to judge
+	if err := f.renderer().Join(t.Context(), f.cluster(a, "db-1-g1")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWithoutARunningPeerNobodyKnowsWhichClusterItIs(t *testing.T) {
 	f := newCluster(t, 4, "db-0-g0", "db-1-g0")
 	a := newApp(t, nil)

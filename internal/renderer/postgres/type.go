@@ -22,7 +22,7 @@ func (Renderer) Type() renderer.Type {
 			"The image brings PostgreSQL, Patroni and `python3`, and its init starts `patroni " + configDir + "` as the user `" + osUser + "` once `" + startPath + "` is there, " +
 			"starts it again when it ends, and ends it with SIGTERM when the instance is stopped; folders for data belong to that user. Major releases can't be crossed by a replica: " +
 			"an image of another one is refused.\n\n" +
-			"The passwords are those that a new cluster is made with. To change one later, change it in the database (`ALTER ROLE`) before it is changed here. " +
+			"The passwords are those that a new cluster is made with, printable ASCII, and each run needs them: new members reach the others with them. To change one later, change it in the database (`ALTER ROLE`) before it is changed here. " +
 			"Who reaches `restapi_port` may ask Patroni for its state and, without the secret `restapi`, also tell it what to do.",
 		Class: app.Asymmetric,
 		Params: []renderer.Param{
