@@ -8,6 +8,7 @@ import (
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/lab"
+	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
 // served is an App of two members that serve at an endpoint.
@@ -60,12 +61,34 @@ func TestLabKilledDestroyIsBroughtToItsEnd(t *testing.T) {
 		p := served(t, lane)
 		p.loaded, p.guarded = false, false
 		p.next = func(t *testing.T, point int) (killed, then work) {
+			if p.at == "" {
+				p.make(t)
+			}
 			killed, then = p.apply(t, p.at), p.apply(t, p.at)
 			killed.Destroy = true
 			if then.Wish.Known = map[string]int{"0": 0, "1": 0}; point%2 == 0 {
 				then = killed
 			}
 			return killed, then
+		}
+		return p
+	}}.run(t)
+}
+
+// TestLabKilledCreationConverges kills the creation of an App, of which nothing is in state then.
+func TestLabKilledCreationConverges(t *testing.T) {
+	killTable{strategy: "create", lanes: 1, usual: []int{9}, open: func(t *testing.T, _ int) *patient {
+		l := lab.Attach(t)
+		p := patientOn(t, newBench(t, l, 2), l.Socket(), 2)
+		p.next = func(t *testing.T, _ int) (killed, then work) {
+			if p.at != "" {
+				if _, err := p.Destroy(t.Context(), p.wish.App.Name, rollout.Observation{}); err != nil {
+					t.Fatal(err)
+				}
+				p.at = ""
+			}
+			w := p.apply(t, "1.0.0")
+			return w, w
 		}
 		return p
 	}}.run(t)
