@@ -113,7 +113,7 @@ func (r *run) addressed(ctx context.Context, m *move, deadline time.Time) error 
 	}
 }
 
-// leave takes an instance out of the App's cluster, so that the others don't wait for it. Types whose instances form none
+// leave takes an instance out of the App's cluster for good, so that the others don't wait for it. Types whose instances form none
 // need nothing.
 func (r *run) leave(ctx context.Context, key string, i *Instance) error {
 	clustered, ok := r.clustered()
@@ -134,7 +134,7 @@ func (r *run) leave(ctx context.Context, key string, i *Instance) error {
 	if err := clustered.Leave(ctx, c); err != nil {
 		return fmt.Errorf("take %s out of the App's cluster: %w", i.Name, err)
 	}
-	return nil
+	return r.forgoGeneration(ctx, i)
 }
 
 // depart removes an instance for good: from the App's cluster, from the server, and with it the volumes of its generation.

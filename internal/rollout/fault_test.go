@@ -213,6 +213,7 @@ func disturb(t *testing.T, sc scenario, f fault, n int, failed *int, options ...
 		t.Errorf("%s, after one more apply: %s, want one instance of the old version", where, got)
 	}
 	s.checkData(where)
+	s.checkVolumes(where)
 	s.checkFollowers(where)
 	for _, b := range s.broken {
 		t.Errorf("%s: %s", where, b)

@@ -232,6 +232,9 @@ func (r *run) retire(ctx context.Context) error {
 	if err := r.sweepCopies(ctx); err != nil {
 		return r.stopped("look for copies of volumes that earlier runs left", "", err)
 	}
+	if err := r.sweepGenerations(ctx); err != nil {
+		return r.stopped("look for volumes that earlier runs left", "", err)
+	}
 	return nil
 }
 

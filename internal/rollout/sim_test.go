@@ -217,6 +217,23 @@ func (s *sim) checkData(what string) {
 	}
 }
 
+// checkVolumes checks that no volume is left which no instance has.
+func (s *sim) checkVolumes(what string) {
+	s.t.Helper()
+	mounted := map[string]bool{}
+	for _, name := range s.names() {
+		i, _ := s.server.Instance(name)
+		for _, device := range i.Devices {
+			mounted[device["source"]] = true
+		}
+	}
+	for _, v := range s.server.Volumes() {
+		if !mounted[v.Name] {
+			s.t.Errorf("%s: volume %s is left, which no instance has", what, v.Name)
+		}
+	}
+}
+
 func (s *sim) mustCreate() {
 	s.t.Helper()
 	if _, err := s.create(); err != nil {

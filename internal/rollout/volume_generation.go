@@ -86,21 +86,52 @@ func (r *run) keepGeneration(ctx context.Context, m *move) error {
 		if !r.perGeneration(v.Volume) {
 			continue
 		}
-		have, etag, err := r.near(m).GetStoragePoolVolume(ctx, v.pool, v.name)
-		if err != nil {
-			return fmt.Errorf("look at volume %s: %w", v.name, err)
-		}
-		if have.Config[app.KeyPhase] == string(app.Active) {
-			continue
-		}
-		put := have.Put()
-		put.Config = maps.Clone(put.Config)
-		put.Config[app.KeyPhase] = string(app.Active)
-		if err := r.near(m).UpdateStoragePoolVolume(ctx, v.pool, v.name, put, etag); err != nil {
-			return fmt.Errorf("note on volume %s that it holds the data: %w", v.name, err)
+		if err := r.noteGeneration(ctx, r.near(m), v.pool, v.name, app.Active); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// forgoGeneration notes on the volumes of an instance that has left the cluster that they hold nothing anybody could miss: its
+// peers have it. Where a run is cut short before they are deleted, a later one finds them by that.
+func (r *run) forgoGeneration(ctx context.Context, i *Instance) error {
+	for _, v := range r.generation(i) {
+		err := r.noteGeneration(ctx, r.near(&move{node: i.Node}), v.pool, v.name, app.Candidate)
+		if err != nil && !errors.Is(err, incus.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteGeneration notes on a volume of the App whether it holds data.
+func (r *run) noteGeneration(ctx context.Context, at Incus, pool, name string, phase app.Phase) error {
+	have, etag, err := at.GetStoragePoolVolume(ctx, pool, name)
+	if err != nil {
+		return fmt.Errorf("look at volume %s: %w", name, err)
+	}
+	if have.Config[app.KeyApp] != r.wish.App.Name || have.Config[app.KeyPhase] == string(phase) {
+		return nil
+	}
+	put := have.Put()
+	put.Config = maps.Clone(put.Config)
+	put.Config[app.KeyPhase] = string(phase)
+	if err := at.UpdateStoragePoolVolume(ctx, pool, name, put, etag); err != nil {
+		return fmt.Errorf("write %s = %s on volume %s: %w", app.KeyPhase, phase, name, err)
+	}
+	return nil
+}
+
+// generation are the volumes of the App that an instance has for itself.
+func (r *run) generation(i *Instance) []volume {
+	var all []volume
+	for _, v := range r.wish.App.Volumes {
+		if device := i.devices[v.Name]; !v.Shared && device["type"] == "disk" && device["source"] != "" {
+			all = append(all, volume{Volume: v, name: device["source"], pool: device["pool"]})
+		}
+	}
+	return all
 }
 
 // adoptData finds the volumes that an earlier cluster of the App has left: one that forms anew goes on with its data.
@@ -152,21 +183,42 @@ func volumeGeneration(name string) int {
 
 // dropGeneration deletes the volumes that an instance had, once it is gone: what was in them, its peers have.
 func (r *run) dropGeneration(ctx context.Context, i *Instance) error {
-	for _, v := range r.wish.App.Volumes {
-		device := i.devices[v.Name]
-		if v.Shared || device["type"] != "disk" || device["source"] == "" {
-			continue
-		}
-		at := r.near(&move{node: i.Node})
-		have, _, err := at.GetStoragePoolVolume(ctx, device["pool"], device["source"])
-		if err == nil && !r.ownsVolume(have, volume{Volume: v}) || errors.Is(err, incus.ErrNotFound) {
+	at := r.near(&move{node: i.Node})
+	for _, v := range r.generation(i) {
+		have, _, err := at.GetStoragePoolVolume(ctx, v.pool, v.name)
+		if err == nil && !r.ownsVolume(have, v) || errors.Is(err, incus.ErrNotFound) {
 			continue
 		}
 		if err == nil {
-			err = at.DeleteStoragePoolVolume(ctx, device["pool"], device["source"])
+			err = at.DeleteStoragePoolVolume(ctx, v.pool, v.name)
 		}
 		if err != nil && !errors.Is(err, incus.ErrNotFound) {
-			return fmt.Errorf("delete volume %s of %s: %w", device["source"], i.Name, err)
+			return fmt.Errorf("delete volume %s of %s: %w", v.name, i.Name, err)
+		}
+	}
+	return nil
+}
+
+// sweepGenerations deletes volumes that no instance has and that hold no data by their own word: a run was cut short after it
+// had made them for a candidate, or before it had deleted them after an instance.
+func (r *run) sweepGenerations(ctx context.Context) error {
+	if !r.rolls() || len(r.wish.App.Volumes) == 0 {
+		return nil
+	}
+	all, err := r.keptVolumes(ctx, r.wish.App.Name)
+	if errors.Is(err, incus.ErrForbidden) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, k := range all {
+		if k.Config[app.KeyPhase] != string(app.Candidate) || k.Config[app.KeyCopyOf] != "" || len(k.UsedBy) > 0 {
+			continue
+		}
+		err := r.at(k.Spot).DeleteStoragePoolVolume(ctx, k.Pool, k.Name)
+		if err != nil && !errors.Is(err, incus.ErrNotFound) && !errors.Is(err, incus.ErrInUse) {
+			r.warn(copyLeft, "volume %s in %s, which an earlier run has left and which holds no data, could not be removed: %s. The next apply that changes anything removes it.", k.Name, k.Spot, err)
 		}
 	}
 	return nil
