@@ -205,7 +205,7 @@ func (r *run) sweepGenerations(ctx context.Context) error {
 	if !r.rolls() || len(r.wish.App.Volumes) == 0 {
 		return nil
 	}
-	all, err := r.keptVolumes(ctx, r.wish.App.Name)
+	all, err := r.ownVolumes(ctx)
 	if errors.Is(err, incus.ErrForbidden) {
 		return nil
 	}
