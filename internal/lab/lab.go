@@ -103,6 +103,11 @@ func (l *Lab) Incus(ctx context.Context, arguments ...string) (string, error) {
 	return l.server.Run(ctx, arguments...)
 }
 
+// IncusWith is Incus with something on standard input.
+func (l *Lab) IncusWith(ctx context.Context, input string, arguments ...string) (string, error) {
+	return l.server.runWithInput(ctx, input, arguments...)
+}
+
 // readCertificates reads the certificates that the daemon and we made.
 func (l *Lab) readCertificates() error {
 	for path, text := range map[string]*string{

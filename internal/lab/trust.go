@@ -23,6 +23,12 @@ func (l *Lab) Confined(t testing.TB, projects ...string) Credentials {
 	return made
 }
 
+// Confined returns new credentials that the cluster lets into these projects and into no other.
+func (c *Cluster) Confined(t testing.TB, projects ...string) Credentials {
+	t.Helper()
+	return c.lab.Confined(t, projects...)
+}
+
 // Stranger returns new credentials that the daemon doesn't know, and a trust token by which they are made known to it.
 func (l *Lab) Stranger(t testing.TB) (made Credentials, token string) {
 	t.Helper()

@@ -92,6 +92,32 @@ data "homelabops_server" "here" {}
 	}
 }
 
+// TestLabClusterConfinedClientPlacesAndUpgrades works with such a certificate on a cluster: members on each node, and one with
+// a volume that is on its node only.
+func TestLabClusterConfinedClientPlacesAndUpgrades(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "agent/1.0.0", "agent/1.1.0", "web/1.0.0")
+	as := s.Confined(t, s.project)
+	write := func(version string) {
+		t.Helper()
+		store := strings.Replace(webs("store", 1, `cluster_group = "web"`, `volumes = { data = { path = "/data", size = "64MiB", local = true, local_reason = "a cache", retain = false } }`), "{ min", "{ allow_downtime = true, min", 1)
+		s.do(s.w.Write("main.tf", fmt.Sprintf("%s\nprovider \"homelabops\" {\n  address = %q\n  project = %q\n  server_certificate = %q\n  client_certificate = %q\n  client_key = %q\n}\n%s%s",
+			required, s.Address("m2"), s.project, s.ServerCertificate(), as.Certificate, as.Key, agents("agent", "agent/"+version), store)))
+	}
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		write(version)
+		s.apply()
+		s.settled("with " + version)
+	}
+	s.expectMembers("agent", "m1: agent-m1-g1@m1 1.1.0 running", "m2: agent-m2-g1@m2 1.1.0 running", "m3: agent-m3-g1@m3 1.1.0 running")
+	if out, err := s.w.Destroy(t.Context()); err != nil || out.Code != 0 {
+		t.Fatalf("destroy: %v\n%s", err, out.Text)
+	}
+	if left, err := s.Incus(t.Context(), "storage", "volume", "list", s.Pool(), "type=custom", "--project", s.project, "--format", "csv", "--columns", "n"); err != nil || strings.TrimSpace(left) != "" {
+		t.Errorf("the volume %q is left (%v)", left, err)
+	}
+}
+
 // TestLabConfinedClientIsToldWhichRightItLacks asks for what a client that is restricted to a project may not do.
 func TestLabConfinedClientIsToldWhichRightItLacks(t *testing.T) {
 	s := newStage(t, "web/1.0.0")

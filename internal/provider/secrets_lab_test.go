@@ -284,8 +284,8 @@ func TestLabSecretsAreNowhereElse(t *testing.T) {
 	c.apply("the creation")
 	c.write("web/9.9.9", 1, `work_mem = "5MB"`)
 	c.apply("a missing image", "image not available")
-	c.write("web/2.0.0-bad", 1, `work_mem = "5MB"`)
-	c.apply("a bad release", "reverted")
+	c.write("web/2.0.0-bad", 1, `work_mem = "nonsense"`)
+	c.apply("a bad release", "reverted", "work_mem")
 	c.write("web/1.1.0", 2, `work_mem = "6MB"`)
 	c.apply("the upgrade")
 
