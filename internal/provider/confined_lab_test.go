@@ -13,7 +13,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-testing/statecheck"
 	"github.com/hashicorp/terraform-plugin-testing/terraform"
 
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/lab"
+	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
 // confined is the provider block of a client that the server lets into the stage's project only.
@@ -57,6 +59,7 @@ data "homelabops_nodes" "all" {}
 data "homelabops_server" "here" {}
 `, image, version)
 	}
+	var release func()
 	s.run(
 		resource.TestStep{
 			Config: config("web/1.0.0", 1),
@@ -79,7 +82,15 @@ data "homelabops_server" "here" {}
 			ConfigPlanChecks: planned(updates(), plancheck.ExpectResourceAction(theMachine, plancheck.ResourceActionUpdate)),
 			Check:            func(*terraform.State) error { return s.has("nas", "web-0-g1", "web-1-g1") },
 		},
-		resource.TestStep{Config: config("web/1.1.0", 2), ConfigPlanChecks: stays()},
+		resource.TestStep{
+			PreConfig: func() { release = s.occupy("web") },
+			Config:    config("web/1.1.0", 2),
+			ConfigStateChecks: []statecheck.StateCheck{
+				statecheck.ExpectKnownValue("data.homelabops_app.web", attribute("lease").AtMapKey("holder"), is("ann@desk, run 7")),
+				statecheck.ExpectKnownValue("data.homelabops_app.web", attribute("lease").AtMapKey("expires"), knownvalue.NotNull()),
+			},
+		},
+		resource.TestStep{PreConfig: func() { release() }, Config: config("web/1.1.0", 2), ConfigPlanChecks: stays()},
 	)
 	if err := s.has(); err != nil {
 		t.Errorf("after the removal: %v", err)
@@ -88,6 +99,29 @@ data "homelabops_server" "here" {}
 		left := s.incus(append(kind, "--format", "csv", "--columns", "n")...)
 		if left = strings.TrimSpace(strings.TrimPrefix(left, "default")); left != "" {
 			t.Errorf("after the removal there is %q of %v", left, kind)
+		}
+	}
+}
+
+// occupy takes the lease of an App, as another run in the stage's project does, until release is called.
+func (s *stage) occupy(name string) (release func()) {
+	s.t.Helper()
+	client, err := incus.New(incus.Config{Address: "unix://" + s.Socket()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	leases := &rollout.Leases{
+		Profiles:      func(project string) rollout.Profiles { return client.UseProject(project) },
+		CreateProject: client.CreateProject, Coordination: s.project, Holder: "ann@desk",
+	}
+	lease, err := leases.Acquire(s.t.Context(), s.project, name, "7")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return func() {
+		defer client.Close()
+		if err := lease.Release(s.t.Context()); err != nil {
+			s.t.Error(err)
 		}
 	}
 }
