@@ -33,6 +33,8 @@ var (
 	// ErrOutcomeUnknown: the change may or may not have been made: the answer to a write was lost, or the operation that
 	// does the work can no longer be found. Only reading the object again tells. It comes beside the kind that says why.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
+	// ErrForgotten: the operation has ended, and the server no longer knows how. It is ErrOutcomeUnknown as well.
+	ErrForgotten = fmt.Errorf("operation forgotten: %w", ErrOutcomeUnknown)
 	// ErrNoChange: the instance is in the wanted state already: started twice, stopped twice.
 	ErrNoChange = errors.New("already in that state")
 	// ErrUnsupported: the server lacks the API extension that the call needs.

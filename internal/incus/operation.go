@@ -198,7 +198,7 @@ func (o *operation) unknown(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, ErrNotFound) {
 		fail := o.failure(fmt.Sprintf("operation %s can no longer be found, so that its outcome is unknown", o.id))
-		fail.Kind = ErrOutcomeUnknown
+		fail.Kind = ErrForgotten
 		return fail
 	}
 	fail := o.failure(fmt.Sprintf("waiting for operation %s: %v (outcome unknown)", o.id, err))

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
@@ -137,12 +138,18 @@ func (r *run) leave(ctx context.Context, key string, i *Instance) error {
 	return r.forgoGeneration(ctx, i)
 }
 
+// fallsWhole tells whether what an earlier run left of a cluster that was never formed goes as a whole: nobody stays who could
+// wait for those that leave, or could be asked to let them.
+func (r *run) fallsWhole() bool {
+	return r.forming && !slices.ContainsFunc(r.moves, func(m *move) bool { return m.Candidate != nil })
+}
+
 // depart removes an instance for good: from the App's cluster, from the server, and with it the volumes of its generation.
 func (r *run) depart(ctx context.Context, key string, i *Instance) error {
 	if !r.rolls() {
 		return r.remove(ctx, i)
 	}
-	if i.config["security.protection.delete"] != "true" {
+	if i.config["security.protection.delete"] != "true" && !r.fallsWhole() {
 		if err := r.leave(ctx, key, i); err != nil {
 			return err
 		}

@@ -169,7 +169,7 @@ func (q *quorum) Leave(_ context.Context, c renderer.Cluster) error {
 	if alive < voters/2+1 {
 		return fmt.Errorf("%d voters would be left, %d of them run", voters, alive)
 	}
-	if q.leader == c.Self.Instance {
+	if i, _ := q.s.server.Instance(c.Self.Instance); q.leader == c.Self.Instance && i.Config[app.KeyPhase] == string(app.Active) {
 		q.s.violated("%s leaves while it leads", c.Self.Instance)
 	}
 	delete(q.voters, c.Self.Instance)

@@ -174,7 +174,15 @@ func (r *run) launch(ctx context.Context, m *move, post incus.InstancesPost) err
 	if err != nil {
 		return err
 	}
-	return op.Wait(ctx)
+	err = op.Wait(ctx)
+	if !errors.Is(err, incus.ErrForgotten) {
+		return err // as long as it may still be at it, an instance that is there is not one that is made
+	}
+	made, _, look := r.Incus.GetInstance(ctx, m.name)
+	if look != nil || made.Config[app.KeyRun] != r.id || made.Running() != post.Start {
+		return err
+	}
+	return nil
 }
 
 // setState changes the state of an instance and waits for it.
@@ -183,7 +191,7 @@ func (e *Engine) setState(ctx context.Context, name, action string, timeout time
 	if err != nil {
 		return err
 	}
-	return op.Wait(ctx)
+	return await(ctx, op, func() (bool, error) { return e.inState(ctx, name, action) })
 }
 
 const (

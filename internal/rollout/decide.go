@@ -198,7 +198,7 @@ func decideMember(o Observation, w Wish, want Rendered, class app.Class) Move {
 	}
 	switch c := m.Candidate; {
 	case c == nil:
-	case c.Tags.Spec == want.Cold && c.Tags.Generation >= move.Generation && o.allows(w, want.Member.Node, c.Node) && holdsData(move, c):
+	case c.madeAs(w, want) && c.Tags.Generation >= move.Generation && o.allows(w, want.Member.Node, c.Node) && holdsData(move, c):
 		move.Candidate, move.Generation = c, c.Tags.Generation
 		move.Reasons = append(move.Reasons, "goes on with candidate "+c.Name+" of an earlier run")
 	default:
@@ -214,6 +214,13 @@ func decideMember(o Observation, w Wish, want Rendered, class app.Class) Move {
 // relocates tells whether a member has to go to another node for no other reason than that it was pinned there.
 func relocates(w Wish, pinned string, blue *Instance) bool {
 	return w.Relocate && pinned != "" && blue.Node != pinned
+}
+
+// madeAs tells whether a candidate of an earlier run is all that is wished, also what could be changed in place: nothing is
+// written to a candidate but its way to promotion, and one that would be promoted first and mended by the next run is not
+// what this run was to make.
+func (i *Instance) madeAs(w Wish, want Rendered) bool {
+	return i.Tags.Spec == want.Cold && i.Tags.Hot == want.Hot && (w.App.Version == "" || i.Tags.Version == w.App.Version) && len(i.Drift) == 0
 }
 
 // holdsData tells whether a candidate of an earlier run has all the data that moves with it. One that runs was started on

@@ -89,11 +89,31 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 	return r.release(ctx, m)
 }
 
-// standAside leads other Apps away from an instance that is stopped before its successor can take its place. Where it was the
-// only member they have none until then.
+// standAside leads the endpoint and other Apps away from an instance that is stopped before its successor can take its place.
+// Where it is the only member they have none until then.
 func (r *run) standAside(ctx context.Context, m *move) error {
+	if other := r.stayingUp(m); other != nil {
+		if err := r.moveEndpoint(ctx, m.Blue, other); err != nil {
+			return &step{instance: m.Blue.Name, doing: "lead the endpoint to " + other.Name, err: err}
+		}
+	}
 	if err := r.rebind(ctx, nil, []*Instance{m.Blue}); err != nil {
 		return &step{instance: m.Blue.Name, doing: "lead other Apps away from " + m.Blue.Name, err: err}
+	}
+	return nil
+}
+
+// stayingUp is the first other member that runs meanwhile, even if it is to go later; nil for none. One that
+// this run has added isn't, since it may be taken away again.
+func (r *run) stayingUp(m *move) *Instance {
+	for _, other := range r.moves {
+		i := other.Blue
+		if other.settled || other.Action == Start {
+			i = other.green
+		}
+		if other != m && other.Action != Skip && other.Action != Create && i != nil && i.Running {
+			return i
+		}
 	}
 	return nil
 }
@@ -161,9 +181,11 @@ func (r *run) keepVolumes(ctx context.Context, m *move) error {
 	case m.Candidate != nil && m.Candidate.Running:
 		return nil // green goes on, on what it has
 	default:
-		return r.restore(ctx, m)
+		if err := r.restore(ctx, m); err != nil {
+			return err
+		}
 	}
-	return r.snapshot(ctx, m)
+	return r.snapshot(ctx, m) // also where blue is marked: the run that did it may have moved what stays now
 }
 
 // resume brings blue back to where it was before it was stopped for a green that is gone by now: its volumes, its devices,

@@ -86,5 +86,5 @@ func (e *Engine) update(ctx context.Context, name string, put incus.InstancePut,
 	if err != nil {
 		return err
 	}
-	return op.Wait(ctx)
+	return await(ctx, op, func() (bool, error) { return e.written(ctx, name, put) })
 }

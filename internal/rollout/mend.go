@@ -45,12 +45,16 @@ func (r *run) mendOne(ctx context.Context, m *move) error {
 	if err := r.provide(ctx, m); err != nil {
 		return err
 	}
+	running := m.Action == Update
 	if m.Action == Start && m.Blue.Marked {
 		back, err := r.resume(ctx, m, m.Blue)
-		if err == nil {
-			m.green, m.name = back, back.Name
+		if err != nil {
+			return err
 		}
-		return err
+		m.green, m.name, running = back, back.Name, true
+		if m.Blue.Tags.Hot == want.Hot && len(m.Blue.Drift) == 0 {
+			return nil
+		}
 	}
 	if m.name != m.Instance {
 		blue, err := r.recallStopped(ctx, m.Blue)
@@ -61,7 +65,7 @@ func (r *run) mendOne(ctx context.Context, m *move) error {
 	}
 	a := r.wish.AppOf(m.Member.Key)
 	reload := m.reloads()
-	if m.Action == Update && reload {
+	if running && reload {
 		if err := r.reload(ctx, m, a, want); err != nil {
 			return err
 		}
@@ -73,7 +77,7 @@ func (r *run) mendOne(ctx context.Context, m *move) error {
 	if err := r.write(ctx, m); err != nil {
 		return err
 	}
-	if m.Action != Start {
+	if running {
 		return nil
 	}
 	thaws := reload && m.binds(want) && m.Blue.Frozen // nothing can be loaded before

@@ -88,16 +88,21 @@ func drift(i *Instance, want renderer.Spec) []string {
 	return keys
 }
 
-// Compare fills in each active instance's drift from what its App should be.
+// Compare fills in the drift of each member's active instance, and of its candidate, from what the App should be.
 func (o Observation) Compare(rendered map[string]Rendered) {
 	for key, m := range o.Members {
 		want, wanted := rendered[key]
-		if m.Active == nil || !wanted {
+		if !wanted {
 			continue
 		}
-		m.Active.Drift = nil
-		if m.Active.Tags.Spec == want.Cold {
-			m.Active.Drift = drift(m.Active, want.Spec)
+		for _, i := range []*Instance{m.Active, m.Candidate} {
+			if i == nil {
+				continue
+			}
+			i.Drift = nil
+			if i.Tags.Spec == want.Cold {
+				i.Drift = drift(i, want.Spec)
+			}
 		}
 	}
 }

@@ -159,7 +159,10 @@ func (e *Engine) remove(ctx context.Context, i *Instance) error {
 func (e *Engine) erase(ctx context.Context, name string) error {
 	op, err := e.Incus.DeleteInstance(ctx, name)
 	if err == nil {
-		err = op.Wait(ctx)
+		err = await(ctx, op, func() (bool, error) {
+			_, _, look := e.Incus.GetInstance(ctx, name)
+			return gone(look)
+		})
 	}
 	if err != nil && !errors.Is(err, incus.ErrNotFound) {
 		return fmt.Errorf("delete %s: %w", name, err)
@@ -181,6 +184,31 @@ func (r *run) discardCandidates(ctx context.Context) error {
 			if err := r.depart(ctx, m.Member.Key, i); err != nil {
 				return err
 			}
+			if m.Blue == nil {
+				if err := r.dropUnused(ctx, i); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// dropUnused deletes the volumes that an earlier run made for a candidate of a member that has nothing else: that candidate
+// is all that has ever written to them, and it is gone. The run that made both has left its mark on both.
+func (r *run) dropUnused(ctx context.Context, candidate *Instance) error {
+	made := candidate.config[app.KeyRun]
+	for device, mounted := range candidate.Mounts {
+		server := r.at(candidate.spot(device))
+		have, _, err := server.GetStoragePoolVolume(ctx, mounted.Pool, mounted.Volume)
+		if errors.Is(err, incus.ErrNotFound) || err == nil && (made == "" || have.Config[app.KeyRun] != made || have.Config[app.KeyApp] != r.wish.App.Name || have.Config[app.KeyMember] == "") {
+			continue
+		}
+		if err == nil {
+			err = server.DeleteStoragePoolVolume(ctx, mounted.Pool, mounted.Volume)
+		}
+		if err != nil && !errors.Is(err, incus.ErrNotFound) && !errors.Is(err, incus.ErrInUse) {
+			return fmt.Errorf("delete volume %s, which was made for %s: %w", mounted.Volume, candidate.Name, err)
 		}
 	}
 	return nil

@@ -227,15 +227,21 @@ func larger(want, have string) (bool, error) {
 // snapshotName is the name of the snapshots that an update in place takes. A volume has one at a time.
 const snapshotName = "homelab-ops-before-update"
 
-// snapshot keeps a member's volumes as they are now.
+// snapshot keeps a member's volumes as they are now, where they aren't kept already.
 func (r *run) snapshot(ctx context.Context, m *move) error {
 	for _, v := range r.exclusiveVolumes(m) {
 		if r.fresh(m, v) || m.moving(v) {
 			continue
 		}
+		if there, err := r.hasSnapshot(ctx, m, v); err != nil || there {
+			if err != nil {
+				return err
+			}
+			continue
+		}
 		op, err := r.near(m).CreateStoragePoolVolumeSnapshot(ctx, v.pool, v.name, snapshotName)
 		if err == nil {
-			err = op.Wait(ctx)
+			err = await(ctx, op, func() (bool, error) { return r.hasSnapshot(ctx, m, v) })
 		}
 		if err != nil {
 			return fmt.Errorf("take a snapshot of volume %s: %w", v.name, err)
@@ -244,11 +250,22 @@ func (r *run) snapshot(ctx context.Context, m *move) error {
 	return nil
 }
 
-// restore puts a member's volumes back to their snapshots. One without a snapshot is new since then.
+// keptAt is where the snapshots of a member's volume are: where blue has it, also of one that moves.
+func (r *run) keptAt(m *move, v volume) (at Incus, pool string) {
+	for _, t := range m.transfers {
+		if t.name == v.name {
+			return r.at(t.from), t.from.Pool
+		}
+	}
+	return r.near(m), v.pool
+}
+
+// restore puts a member's volumes back to their snapshots. One without a snapshot is new since then, or nothing has run on it
+// since: it moves.
 func (r *run) restore(ctx context.Context, m *move) error {
 	for _, v := range r.exclusiveVolumes(m) {
-		if r.fresh(m, v) || m.moving(v) {
-			continue // what moves is as it was where it was
+		if r.fresh(m, v) {
+			continue
 		}
 		there, err := r.hasSnapshot(ctx, m, v)
 		if err != nil {
@@ -258,7 +275,8 @@ func (r *run) restore(ctx context.Context, m *move) error {
 			continue
 		}
 		r.log(ctx, "restore volume", map[string]any{"volume": v.name})
-		if err := r.near(m).RestoreStoragePoolVolumeSnapshot(ctx, v.pool, v.name, snapshotName); err != nil {
+		at, pool := r.keptAt(m, v)
+		if err := at.RestoreStoragePoolVolumeSnapshot(ctx, pool, v.name, snapshotName); err != nil {
 			return fmt.Errorf("put volume %s back to snapshot %s: %w", v.name, snapshotName, err)
 		}
 	}
@@ -266,7 +284,8 @@ func (r *run) restore(ctx context.Context, m *move) error {
 }
 
 func (r *run) hasSnapshot(ctx context.Context, m *move, v volume) (bool, error) {
-	snapshots, err := r.near(m).GetStoragePoolVolumeSnapshots(ctx, v.pool, v.name)
+	at, pool := r.keptAt(m, v)
+	snapshots, err := at.GetStoragePoolVolumeSnapshots(ctx, pool, v.name)
 	if errors.Is(err, incus.ErrNotFound) {
 		return false, nil
 	}
@@ -279,9 +298,6 @@ func (r *run) hasSnapshot(ctx context.Context, m *move, v volume) (bool, error) 
 // dropSnapshots removes the snapshots of an update in place that is over.
 func (r *run) dropSnapshots(ctx context.Context, m *move) error {
 	for _, v := range r.exclusiveVolumes(m) {
-		if m.moving(v) {
-			continue
-		}
 		there, err := r.hasSnapshot(ctx, m, v)
 		if err != nil {
 			return err
@@ -289,9 +305,13 @@ func (r *run) dropSnapshots(ctx context.Context, m *move) error {
 		if !there {
 			continue
 		}
-		op, err := r.near(m).DeleteStoragePoolVolumeSnapshot(ctx, v.pool, v.name, snapshotName)
+		at, pool := r.keptAt(m, v)
+		op, err := at.DeleteStoragePoolVolumeSnapshot(ctx, pool, v.name, snapshotName)
 		if err == nil {
-			err = op.Wait(ctx)
+			err = await(ctx, op, func() (bool, error) {
+				there, look := r.hasSnapshot(ctx, m, v)
+				return !there, look
+			})
 		}
 		if err != nil && !errors.Is(err, incus.ErrNotFound) {
 			return fmt.Errorf("remove snapshot %s of volume %s: %w", snapshotName, v.name, err)

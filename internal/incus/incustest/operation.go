@@ -124,6 +124,9 @@ func (s *Server) run(r *http.Request, description, resource string, work func() 
 		metadata, err := work()
 		s.end(op, metadata, err)
 	}
+	if scripted.forget {
+		defer s.forget(op.id)
+	}
 	if scripted.slow == 0 {
 		carryOut()
 		return begun{view}
@@ -139,6 +142,13 @@ func (s *Server) run(r *http.Request, description, resource string, work func() 
 		}
 	})
 	return begun{view}
+}
+
+// forget makes the server not know an operation any more.
+func (s *Server) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.operations, id)
 }
 
 // findOperation looks an operation up. The lock is held.

@@ -82,6 +82,7 @@ type effect struct {
 	kill           bool          // every later call fails as well
 	slow           time.Duration // the operation takes so much longer
 	operationError string        // the operation fails
+	forget         bool          // the operation is not known any more when it is asked for
 	dropWebsocket  bool          // the command's streams break
 	hold           chan struct{} // the call waits until this is closed
 	meanwhile      func(context.Context) bool
@@ -119,6 +120,12 @@ func (s *Server) FailAfterNth(n int, match Match) {
 // FailOperation lets the operation that the nth matching call begins fail with a text; its work is not done.
 func (s *Server) FailOperation(n int, match Match, message string) {
 	s.addFault(&fault{match: match, nth: n, do: effect{operationError: message}})
+}
+
+// ForgetNth lets the server forget the operation of the nth matching call, each one's with n = 0, before anybody waits for it. What
+// it does is done.
+func (s *Server) ForgetNth(n int, match Match) {
+	s.addFault(&fault{match: match, nth: n, do: effect{forget: true}})
 }
 
 // NotFoundOnce answers the next call to a path with 404.
@@ -250,6 +257,7 @@ func (e effect) with(other effect) effect {
 	if other.meanwhile != nil {
 		e.meanwhile = other.meanwhile
 	}
+	e.forget = e.forget || other.forget
 	e.lose = e.lose || other.lose
 	e.loseAnswer = e.loseAnswer || other.loseAnswer
 	e.kill = e.kill || other.kill
