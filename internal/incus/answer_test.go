@@ -77,20 +77,116 @@ func checkAnswer(t *testing.T, status int, contentType string, body []byte) {
 		if err != nil && !errors.As(err, &typed) {
 			t.Errorf("%d %q: an error without a type: %v", status, body, err)
 		}
-		saysSo := status == http.StatusNotFound || bytes.Contains(bytes.ToLower(body), []byte("not found")) || bytes.Contains(body, []byte("404"))
+		saysSo := bytes.Contains(body, []byte(`error`)) || bytes.Contains(body, []byte(`\u`)) // in whatever case
 		if errors.Is(err, incus.ErrNotFound) && !saysSo {
 			t.Errorf("%d %q: not found: %v", status, body, err)
 		}
 	}
 }
 
+// reads are all calls that read something.
+func reads(c *incus.Client) map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"server":             func(ctx context.Context) error { _, err := c.GetServer(ctx); return err },
+		"instances":          func(ctx context.Context) error { _, err := c.GetInstances(ctx, incus.InstancesFilter{}); return err },
+		"instance":           func(ctx context.Context) error { _, _, err := c.GetInstance(ctx, "a"); return err },
+		"state":              func(ctx context.Context) error { _, err := c.GetInstanceState(ctx, "a"); return err },
+		"instance snapshots": func(ctx context.Context) error { _, err := c.GetInstanceSnapshots(ctx, "a"); return err },
+		"file":               func(ctx context.Context) error { _, _, err := c.GetInstanceFile(ctx, "a", "/x"); return err },
+		"members":            func(ctx context.Context) error { _, err := c.GetClusterMembers(ctx); return err },
+		"member":             func(ctx context.Context) error { _, err := c.GetClusterMember(ctx, "a"); return err },
+		"groups":             func(ctx context.Context) error { _, err := c.GetClusterGroups(ctx); return err },
+		"group":              func(ctx context.Context) error { _, err := c.GetClusterGroup(ctx, "a"); return err },
+		"images":             func(ctx context.Context) error { _, err := c.GetImages(ctx); return err },
+		"image":              func(ctx context.Context) error { _, err := c.GetImage(ctx, "a"); return err },
+		"alias":              func(ctx context.Context) error { _, err := c.GetImageAlias(ctx, "a"); return err },
+		"networks":           func(ctx context.Context) error { _, err := c.GetNetworks(ctx); return err },
+		"network":            func(ctx context.Context) error { _, err := c.GetNetwork(ctx, "a"); return err },
+		"forwards":           func(ctx context.Context) error { _, err := c.GetNetworkForwards(ctx, "a"); return err },
+		"forward":            func(ctx context.Context) error { _, _, err := c.GetNetworkForward(ctx, "a", "192.0.2.1"); return err },
+		"profiles":           func(ctx context.Context) error { _, err := c.GetProfiles(ctx); return err },
+		"profile":            func(ctx context.Context) error { _, _, err := c.GetProfile(ctx, "a"); return err },
+		"project":            func(ctx context.Context) error { _, err := c.GetProject(ctx, "a"); return err },
+		"pools":              func(ctx context.Context) error { _, err := c.GetStoragePools(ctx); return err },
+		"pool":               func(ctx context.Context) error { _, err := c.GetStoragePool(ctx, "a"); return err },
+		"volumes": func(ctx context.Context) error {
+			_, err := c.GetStoragePoolVolumes(ctx, "a", incus.StorageVolumesFilter{})
+			return err
+		},
+		"volume":           func(ctx context.Context) error { _, _, err := c.GetStoragePoolVolume(ctx, "a", "b"); return err },
+		"volume state":     func(ctx context.Context) error { _, err := c.GetStoragePoolVolumeState(ctx, "a", "b"); return err },
+		"volume snapshots": func(ctx context.Context) error { _, err := c.GetStoragePoolVolumeSnapshots(ctx, "a", "b"); return err },
+		"operations":       func(ctx context.Context) error { _, err := c.GetOperations(ctx); return err },
+		"backup": func(ctx context.Context) error {
+			return c.ReadStoragePoolVolumeBackup(ctx, "a", "b", "c", func(io.Reader) error { return nil })
+		},
+	}
+}
+
+// An answer that isn't Incus's own never means that something is gone, or that there is none.
 func TestAnswersOfSomethingElseAreErrors(t *testing.T) {
-	for body, status := range map[string]int{"<html>bad gateway</html>": 502, "<html>hello</html>": 200, "": 500} {
-		_, err := answering(t, status, "text/html", []byte(body)).GetInstances(t.Context(), incus.InstancesFilter{})
-		var typed *incus.Error
-		if !errors.As(err, &typed) || typed.Status != status {
-			t.Errorf("%d %q: got %v", status, body, err)
+	for _, tc := range []struct {
+		status     int
+		kind, body string
+		seen       string // in the error
+	}{
+		{404, "text/html", "<html>no such site</html>", `HTTP 404, text/html, 25 bytes: "<html>no such site</html>"`},
+		{404, "", "", `HTTP 404, no content type, 0 bytes: ""`},
+		{404, "application/json", `{"message":"no route"}`, `no route`},
+		{404, "application/json", `{"error":"not found"}`, `HTTP 404`},
+		{404, "application/json", `null`, `null`},
+		{404, "application/json", `"not found"`, `HTTP 404`},
+		{502, "text/html", "<html>bad gateway</html>", "bad gateway"},
+		{500, "text/html", "", "HTTP 500"},
+		{200, "text/html", "<html>hello</html>", "hello"},
+		{200, "application/json", `{}`, `{}`},
+		{200, "application/json", `null`, `null`},
+		{200, "application/json", `{"type":"sync","status_code":200,"metadata":null}`, `null`},
+		{200, "application/json", `{"type":"sync","status_code":200}`, `sync`},
+		{200, "application/json", `{"type":"sync","metadata":7}`, `7`},
+		{200, "application/json", `{"type":"sync","metadata":"ok"}`, `ok`},
+		{200, "application/json", `{"type":"sync","metadata":[{"name":"a"`, `sync`},
+		{200, "application/json", "", "0 bytes"},
+	} {
+		for name, read := range reads(answering(t, tc.status, tc.kind, []byte(tc.body))) {
+			err := read(t.Context())
+			var typed *incus.Error
+			if !errors.As(err, &typed) || errors.Is(err, incus.ErrNotFound) {
+				t.Errorf("%s, %d %q: got %v", name, tc.status, tc.body, err)
+				continue
+			}
+			for _, want := range []string{"GET /1.0", tc.seen} {
+				if !strings.Contains(err.Error(), strings.ReplaceAll(want, `{"`, `{\"`)) && !strings.Contains(err.Error(), want) {
+					t.Errorf("%s, %d %q: %v does not say %s", name, tc.status, tc.body, err, want)
+				}
+			}
 		}
+	}
+}
+
+// A list where an object is due, and an object where a list is.
+func TestListsAndObjectsAreNotTakenForEachOther(t *testing.T) {
+	for body, calls := range map[string][]string{
+		`{"type":"sync","metadata":{}}`: {"instances", "members", "groups", "images", "networks", "forwards", "profiles", "pools", "volumes", "volume snapshots", "instance snapshots"},
+		`{"type":"sync","metadata":[]}`: {"server", "instance", "state", "member", "group", "image", "alias", "network", "forward", "profile", "project", "pool", "volume", "volume state", "operations"},
+	} {
+		all := reads(answering(t, 200, "application/json", []byte(body)))
+		for _, name := range calls {
+			if err := all[name](t.Context()); err == nil || !strings.Contains(err.Error(), "not of the expected form") {
+				t.Errorf("%s, %s: got %v", name, body, err)
+			}
+		}
+	}
+}
+
+func TestAWriteThatSomethingElseAnswersHasAnUnknownOutcome(t *testing.T) {
+	for _, body := range []string{"<html>hello</html>", `{}`, ""} {
+		if err := answering(t, 200, "text/html", []byte(body)).DeleteProfile(t.Context(), "a"); !errors.Is(err, incus.ErrOutcomeUnknown) {
+			t.Errorf("%q: got %v", body, err)
+		}
+	}
+	if err := answering(t, 404, "text/html", []byte("<html>no such site</html>")).DeleteProfile(t.Context(), "a"); err == nil || errors.Is(err, incus.ErrNotFound) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -84,6 +84,9 @@ func (c *Client) GetInstanceFile(ctx context.Context, instance, path string) ([]
 		return nil, FileInfo{}, err
 	}
 	info := FileInfo{Type: got.header.Get("X-Incus-type")}
+	if info.Type == "" {
+		return nil, FileInfo{}, foreign(&Error{Method: http.MethodGet, Path: withoutSecrets(c.location(k)), Status: got.code}, got, nil)
+	}
 	info.UID, _ = strconv.Atoi(got.header.Get("X-Incus-uid"))
 	info.GID, _ = strconv.Atoi(got.header.Get("X-Incus-gid"))
 	mode, _ := strconv.ParseInt(strings.TrimPrefix(got.header.Get("X-Incus-mode"), "0o"), 8, 32)

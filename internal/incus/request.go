@@ -105,14 +105,6 @@ func (c *Client) get(ctx context.Context, k call, out any) (string, error) {
 	return got.header.Get("ETag"), nil
 }
 
-// decode reads an answer's metadata.
-func (c *Client) decode(k call, got *answer, out any) error {
-	if err := json.Unmarshal(got.Metadata, out); err != nil {
-		return &Error{Method: k.method, Path: withoutSecrets(c.location(k)), Message: "the answer is not of the expected form", Err: err}
-	}
-	return nil
-}
-
 // write makes a change and returns when it is made, also where the server makes it in the background.
 func (c *Client) write(ctx context.Context, k call) error {
 	op, err := c.start(ctx, k)
@@ -220,7 +212,7 @@ func (c *Client) exchange(req *http.Request, k call, location string) (*answer, 
 		return nil, &Error{Kind: ErrInvalid, Method: k.method, Path: withoutSecrets(location), Status: resp.StatusCode, Message: fmt.Sprintf("the answer is larger than %d bytes", limit)}
 	}
 	got := &answer{code: resp.StatusCode, header: resp.Header, raw: content}
-	if k.stream && resp.StatusCode == http.StatusOK && !isJSON(resp.Header) {
+	if k.stream && isStream(resp) {
 		return got, nil
 	}
 	return got, readEnvelope(got, k, location)
@@ -241,49 +233,17 @@ func (c *Client) download(ctx context.Context, k call, read func(io.Reader) erro
 		return lost(ctx, k, location, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusOK && !isJSON(resp.Header) {
+	if isStream(resp) {
 		return read(resp.Body)
 	}
 	got := &answer{code: resp.StatusCode, header: resp.Header}
 	if got.raw, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
 		return lost(ctx, k, location, err)
 	}
-	return readEnvelope(got, k, location)
-}
-
-// readEnvelope parses the frame that every JSON answer has, and turns an error answer into an error.
-func readEnvelope(got *answer, k call, location string) error {
-	parseErr := json.Unmarshal(got.raw, got)
-	fail := &Error{Method: k.method, Path: withoutSecrets(location), Status: got.code, Message: got.Error}
-	switch {
-	case parseErr != nil && got.code < 400:
-		fail.Message, fail.Err = "the answer is not JSON", parseErr
-		return fail
-	case parseErr != nil || (got.code >= 400 && got.Error == ""):
-		fail.Message = http.StatusText(got.code) // something in front of the server answered
-	case got.Type == "error" || got.code >= 400:
-		if got.ErrorCode >= 400 {
-			fail.Status = got.ErrorCode
-		}
-	default:
-		return nil
+	if err := readEnvelope(got, k, location); err != nil {
+		return err
 	}
-	if k.waiting && got.code == http.StatusOK {
-		return nil // the failure of what was waited for, not of the waiting
-	}
-	fail.Kind = kindOf(fail.Status, fail.Message)
-	if k.leader && strings.Contains(fail.Message, "context deadline exceeded") {
-		fail.Kind = ErrNoQuorum // the server looked for the leader, and for 5 s found none
-	}
-	if k.target && strings.Contains(fail.Message, "Cluster member not found") {
-		fail.Kind = ErrInvalid // says nothing about the object
-	}
-	return fail
-}
-
-// isJSON tells whether an answer is an envelope.
-func isJSON(header http.Header) bool {
-	return strings.HasPrefix(header.Get("Content-Type"), "application/json")
+	return foreign(&Error{Method: k.method, Path: withoutSecrets(location), Status: got.code}, got, nil)
 }
 
 // lost describes a call without an answer. A write that was sent may have been carried out all the same.

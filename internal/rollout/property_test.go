@@ -54,7 +54,7 @@ func check(t *testing.T, usual, torture int, property func(rt *rapid.T, count fu
 // other runs and people, and then wishes for one more thing in peace.
 func TestWhateverHappensTheNextAppliesConverge(t *testing.T) {
 	var first sync.Once
-	check(t, 150, 4000, func(rt *rapid.T, count func(string)) {
+	check(t, 60, 600, func(rt *rapid.T, count func(string)) {
 		s := stories().Draw(rt, "story")
 		var broken, told []string
 		refused := false
