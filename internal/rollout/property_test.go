@@ -54,7 +54,7 @@ func check(t *testing.T, usual, torture int, property func(rt *rapid.T, count fu
 // other runs and people, and then wishes for one more thing in peace.
 func TestWhateverHappensTheNextAppliesConverge(t *testing.T) {
 	var first sync.Once
-	check(t, 60, 600, func(rt *rapid.T, count func(string)) {
+	check(t, 40, 600, func(rt *rapid.T, count func(string)) {
 		s := stories().Draw(rt, "story")
 		var broken, told []string
 		refused := false
@@ -141,7 +141,7 @@ func (w *world) interfere(c change, later time.Duration) error {
 	if err != nil || o.Empty() {
 		return err
 	}
-	other.state = &state{}
+	other.state = &recorded{}
 	other.state.see(o)
 	facts, _, err := other.plan(&wish)
 	if err != nil {
@@ -228,7 +228,7 @@ func (w *world) adopt() {
 		w.violated("import: %v", err)
 		return
 	}
-	w.state = &state{}
+	w.state = &recorded{}
 	w.state.see(o)
 }
 

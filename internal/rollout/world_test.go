@@ -23,7 +23,7 @@ import (
 type world struct {
 	*sim
 	story story
-	state *state
+	state *recorded
 
 	watching sync.Mutex
 	wanted   map[string]bool   // members that serve, and are to serve after the run that is under way
@@ -39,8 +39,8 @@ type world struct {
 	others   map[string]string // others' things as they were
 }
 
-// state is what Terraform has of the App after an apply; a nil pointer is none.
-type state struct {
+// recorded is what Terraform has of the App after an apply; a nil pointer is none.
+type recorded struct {
 	observed rollout.Observation
 	known    map[string]int
 	wish     *rollout.Wish // as it was applied last; nil where that isn't known
@@ -330,7 +330,7 @@ func (w *world) refresh(ctx context.Context) error {
 }
 
 // see takes what was observed into state. A member that isn't there any more keeps its generation.
-func (s *state) see(o rollout.Observation) {
+func (s *recorded) see(o rollout.Observation) {
 	text, err := json.Marshal(o)
 	if err == nil {
 		s.observed = rollout.Observation{}
@@ -424,7 +424,7 @@ func (w *world) applied(ctx context.Context, c change) (rollout.Result, error) {
 	if w.server.Killed() {
 		return result, err
 	}
-	next := &state{wish: &wish}
+	next := &recorded{wish: &wish}
 	if w.state != nil {
 		next.known = w.state.known
 	}
@@ -468,7 +468,7 @@ func leftBehind(result rollout.Result, err error) bool {
 }
 
 // tracked checks that everything of the App's on the server is in state, but what was not there before.
-func (w *world) tracked(s *state, before []string, err error) {
+func (w *world) tracked(s *recorded, before []string, err error) {
 	var known []string
 	if s != nil {
 		for _, i := range s.observed.Instances() {
