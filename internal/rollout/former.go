@@ -53,7 +53,8 @@ func addFormer(r renderer.Renderer, w Wish, rendered map[string]Rendered) {
 	}
 }
 
-// differing names what of the cold part of a spec is another one. It names no values: one of them may be secret.
+// differing names what of the cold part of a spec is another one. It names no values: one of them may be secret. Of secrets
+// only their version tells: those of before are not known any more.
 func differing(a, b renderer.Spec) []string {
 	var parts []string
 	for _, key := range keysOf(a.Config, b.Config) {
@@ -72,8 +73,9 @@ func differing(a, b renderer.Spec) []string {
 	files := func(s renderer.Spec) map[string]renderer.File {
 		byPath := map[string]renderer.File{}
 		for _, f := range s.Files {
-			f.Mode = f.Permissions()
-			byPath[f.Path] = f
+			if f.Mode = f.Permissions(); !f.Secret {
+				byPath[f.Path] = f
+			}
 		}
 		return byPath
 	}
@@ -82,6 +84,9 @@ func differing(a, b renderer.Spec) []string {
 		if was[path] != is[path] {
 			parts = append(parts, "file "+path)
 		}
+	}
+	if a.Secrets != b.Secrets {
+		parts = append(parts, "secrets_wo_version")
 	}
 	return parts
 }

@@ -140,9 +140,15 @@ func TestARefusalOfTwoChangesNamesPartsAndNoValues(t *testing.T) {
 	was.App.Environment = map[string]string{"TOKEN": "canary"}
 	was.App.Profiles, now.App.Profiles = []string{"default"}, []string{"default", "lan"}
 	now.App.Devices = map[string]map[string]string{"eth1": {"type": "nic", "network": "canary"}}
+	now.App.Secrets = map[string]string{"token": "canary"} // those of before nobody knows any more
 	p := planFrom(t, etcdType, &was, now, was, was, was)
 	if want := "configuration (environment.TOKEN, device eth1, profiles, file /etc/db.conf)"; !strings.Contains(p.Reason, want) || strings.Contains(p.Reason, "canary") {
 		t.Errorf("the plan is refused with %q; want %q in it and no values", p.Reason, want)
+	}
+	now = dbOf(etcdType, "db/3.5.16", "one")
+	now.App.Secrets, now.App.SecretsVersion = map[string]string{"token": "canary"}, "2"
+	if p, want := planFrom(t, etcdType, &was, now, was, was, was), "(environment.TOKEN, secrets_wo_version)"; !strings.Contains(p.Reason, want) {
+		t.Errorf("the plan is refused with %q; want %q in it", p.Reason, want)
 	}
 }
 
