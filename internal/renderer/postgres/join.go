@@ -41,12 +41,17 @@ func (r Renderer) join(ctx context.Context, c renderer.Cluster) error {
 		return err
 	}
 	if c.Forming {
-		err = r.awaitFirst(ctx, c)
-	} else if err = r.admitted(ctx, c); err == nil {
-		err = r.share(ctx, c)
+		if err := r.awaitFirst(ctx, c); err != nil {
+			return err
+		}
 	}
-	if err != nil {
+	if err := r.admitted(ctx, c); err != nil {
 		return err
+	}
+	if !c.Forming {
+		if err := r.share(ctx, c); err != nil {
+			return err
+		}
 	}
 	if has == "" {
 		dcs, err := self.read(ctx, dcsPath)

@@ -174,8 +174,13 @@ func TestAPasswordThatTheLeaderRefusesEndsTheJoinAtOnce(t *testing.T) {
 		return incus.ExecResult{ExitCode: 2, Stderr: []byte(says)}
 	}
 	says, refused := `FATAL:  password authentication failed for user "replicator"`, says
-	if err := f.renderer().Join(t.Context(), f.cluster(a, "db-1-g1")); err == nil || !strings.Contains(err.Error(), "ALTER ROLE") {
-		t.Error(err)
+	f.machine("db-0-g0").Write(t, startPath, "begun\n")
+	for _, forming := range []bool{false, true} { // on volumes of an earlier App, with other passwords
+		c := f.cluster(a, "db-1-g1")
+		c.Forming = forming
+		if err := f.renderer().Join(t.Context(), c); err == nil || !strings.Contains(err.Error(), "ALTER ROLE") {
+			t.Errorf("forming %t: %v", forming, err)
+		}
 	}
 	if len(f.posts) > 0 || f.machine("db-1-g1").Read(t, startPath) != "" {
 		t.Errorf("the cluster was told %v, or Patroni starts", f.posts)

@@ -12,10 +12,12 @@ import (
 
 // errPassword: the cluster was made with another password.
 var errPassword = errors.New("the secret replication is not the password that the role " + replicationUser + " has in the database, so that no member could copy its data: " +
-	"bring that one in secrets_wo (a value that is made anew for each run can't be it), or change the role first (ALTER ROLE)")
+	"bring that one in secrets_wo (a value that is made anew for each run can't be it), or change the role first (ALTER ROLE). " +
+	"Volumes of an App that never got healthy may hold a database without that role: delete those")
 
 // admitted asks the leader, as the new member will, for a connection of the replication. Only a refused password is an error:
-// all else the gate tells, and some of it passes.
+// all else the gate tells, and some of it passes. A cluster that begins has a leader only once it has its roles; one that goes
+// on with the volumes of an earlier one has that one's passwords.
 func (r Renderer) admitted(ctx context.Context, c renderer.Cluster) error {
 	v, _, err := lookAround(ctx, c.App, c.Look, targets(c.Peers, c.Self.Instance))
 	if err != nil {
