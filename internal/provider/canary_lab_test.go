@@ -76,11 +76,11 @@ func (p *processWatch) look() {
 		if err != nil || len(arguments) == 0 {
 			continue // it has ended, or is the kernel's own
 		}
-		if process := folder + " " + string(arguments); p.seen[process] {
+		process := folder + " " + string(arguments)
+		if p.seen[process] {
 			continue
-		} else {
-			p.seen[process] = true
 		}
+		p.seen[process] = true
 		environment, _ := os.ReadFile(folder + "/environ")
 		for what, text := range map[string][]byte{"arguments": arguments, "environment": environment} {
 			if found := p.canaries.in(text); found != nil {
