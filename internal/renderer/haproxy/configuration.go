@@ -98,7 +98,7 @@ func writeBackend(b *strings.Builder, f renderer.Params, upstream renderer.Upstr
 	sticky := f.Bool("sticky")
 	switch {
 	case sticky && mode == "http":
-		fmt.Fprintf(b, "    cookie HOMELABOPS_%s insert indirect nocache\n", strings.ToUpper(strings.ReplaceAll(f.String("name"), "-", "_")))
+		fmt.Fprintf(b, "    cookie HOMELABOPS_%s insert indirect nocache\n", f.String("name"))
 	case sticky:
 		b.WriteString("    stick-table type ipv6 size 100k expire 1h\n    stick on src\n")
 	}

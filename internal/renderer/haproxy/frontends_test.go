@@ -90,7 +90,7 @@ func TestStickyClientsStayWithTheMemberAndWeightsAreItsOwn(t *testing.T) {
 		"check": map[string]any{"type": "http", "path": "/ready?full=1"},
 	}))
 	for _, want := range []string{
-		"    cookie HOMELABOPS_WEB_IN insert indirect nocache\n",
+		"    cookie HOMELABOPS_web-in insert indirect nocache\n",
 		"    http-check send meth GET uri /ready?full=1 ver HTTP/1.1 hdr Host pg\n",
 		"server pg-0-g3 10.0.0.5:8080 check inter 500ms rise 1 fall 2 cookie 0\n",
 		"server pg-1-g2 [fd00::6]:8080 check inter 500ms rise 1 fall 2 weight 5 cookie 1\n",
