@@ -59,3 +59,31 @@ func TestNothingIsSentForACallerThatHasGivenUp(t *testing.T) {
 		}
 	})
 }
+
+func TestServerThatTakesARequestAndNeverAnswersIsNotReachable(t *testing.T) {
+	for name, ask := range map[string]func(*testing.T, *incus.Client) error{
+		"read": func(t *testing.T, c *incus.Client) error {
+			_, err := c.GetServer(t.Context())
+			return err
+		},
+		"change": func(t *testing.T, c *incus.Client) error {
+			return c.CreateProfile(t.Context(), incus.Profile{Name: "p"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := incustest.New()
+				release := server.Hold(incustest.Any)
+				defer release()
+				began := time.Now()
+				err := ask(t, server.Client(t))
+				if !errors.Is(err, incus.ErrUnreachable) || errors.Is(err, incus.ErrOutcomeUnknown) != (name == "change") {
+					t.Errorf("got %v, want not reachable, and of a change that its outcome is unknown", err)
+				}
+				if took := time.Since(began); took > 3*time.Minute {
+					t.Errorf("it took %s to find that out", took)
+				}
+			})
+		})
+	}
+}

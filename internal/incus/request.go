@@ -132,7 +132,7 @@ func (c *Client) do(ctx context.Context, k call) (*answer, error) {
 // attempt makes a call once.
 func (c *Client) attempt(ctx context.Context, k call) (*answer, error) {
 	location := c.location(k)
-	sent, stop := lingering(ctx, k)
+	sent, stop := bounded(ctx, k)
 	defer stop()
 	req, err := c.request(sent, k, location)
 	if err != nil {
@@ -253,9 +253,11 @@ func lost(ctx context.Context, k call, location string, err error) *Error {
 		err = uerr.Err // its text would repeat method and URL, secrets included
 	}
 	fail := &Error{Kind: ErrUnreachable, Method: k.method, Path: withoutSecrets(location), Message: err.Error(), Err: err}
-	if ctx.Err() != nil {
-		fail.Kind, fail.Message = nil, context.Cause(ctx).Error()
-		fail.Err = errors.Join(ctx.Err(), context.Cause(ctx))
+	switch cause := context.Cause(ctx); {
+	case cause == errNoAnswer: //nolint:errorlint // this very one, and none that a caller has
+		fail.Message, fail.Err = cause.Error(), cause
+	case cause != nil:
+		fail.Kind, fail.Message, fail.Err = nil, cause.Error(), errors.Join(ctx.Err(), cause)
 	}
 	if k.method != http.MethodGet && !notSent(err) {
 		fail.Message += " (outcome unknown)"

@@ -217,6 +217,9 @@ func readErrorKeepsState(t *testing.T) {
 		if !r.state.Equal(before) {
 			t.Errorf("state is %s", r.state)
 		}
+		if name == "server error" {
+			says(t, diagnostics, one.summary, "run this again")
+		}
 	}
 }
 

@@ -143,6 +143,23 @@ func TestNodeLossIsNoLossOfItsMember(t *testing.T) {
 	})
 }
 
+func TestPlanWhoseNodeHasGoneSinceIsStaleAndSaysWhy(t *testing.T) {
+	clustered(t, func(t *testing.T, s *sim) {
+		s.perNode("m1", "m2", "m3")
+		created, err := s.create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.server.OfflineMember("m3")
+		w := s.to("1.1.0")
+		w.Prior, w.Expect = created.Observation, map[string]string{"m1": "web-m1-g1", "m2": "web-m2-g1", "m3": "web-m3-g1"}
+		_, err = s.Apply(t.Context(), w, s.facts(false))
+		if !errors.Is(err, rollout.ErrStale) || !strings.Contains(err.Error(), "by now node m3 can't be reached (offline)") || !strings.Contains(err.Error(), "bring its node back") {
+			t.Errorf("ended with %v, want that the plan is stale since the node is away", err)
+		}
+	})
+}
+
 func TestInstanceThatShowsNothingOfItselfIsNotMadeAgain(t *testing.T) {
 	for name, passes := range map[string]bool{"for a moment": true, "for good": false} {
 		t.Run(name, func(t *testing.T) {

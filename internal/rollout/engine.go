@@ -187,15 +187,22 @@ func expected(w Wish, p Plan) error {
 	if w.Expect == nil {
 		return nil
 	}
-	for key, name := range p.Instances() {
-		if planned, ok := w.Expect[key]; ok && planned != "" && planned != name {
-			return &Failure{
-				Kind: ErrStale, App: w.App.Name, Instance: name, Doing: "begin",
-				Cause:  fmt.Errorf("the plan makes member %q instance %q, but by what is on the server now it would be %q", key, planned, name),
-				Now:    []string{"Nothing was changed."},
-				Advice: "Somebody else has worked on this App since the plan was made. Make a new plan, with refresh.",
-			}
+	for _, m := range p.Moves {
+		planned, ok := w.Expect[m.Member.Key]
+		if !ok || planned == "" || m.Action == Remove || planned == m.Instance {
+			continue
 		}
+		f := &Failure{
+			Kind: ErrStale, App: w.App.Name, Instance: m.Instance, Doing: "begin",
+			Cause:  fmt.Errorf("the plan makes member %q instance %q, but by what is on the server now it would be %q", m.Member.Key, planned, m.Instance),
+			Now:    []string{"Nothing was changed."},
+			Advice: "Somebody else has worked on this App since the plan was made. Make a new plan, with refresh.",
+		}
+		if m.Action == Skip {
+			f.Cause = fmt.Errorf("the plan makes member %q instance %q, but by now %s", m.Member.Key, planned, m.Reasons[0])
+			f.Advice = "Make a new plan, which leaves this member as it is, or bring its node back first and apply again."
+		}
+		return f
 	}
 	return nil
 }

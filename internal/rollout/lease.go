@@ -29,6 +29,8 @@ type Lease struct {
 	holder string
 	term   int64
 
+	watched watched // the term before this one, while it is acquired
+
 	renewing chan struct{} // holds one token: whoever has it may renew
 
 	mu       sync.Mutex

@@ -51,10 +51,14 @@ func (l *Leases) Acquire(ctx context.Context, project, name, run string) (*Lease
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, ErrBusy) || !clock.Now().Before(end) {
+		pause := min(waitPause, end.Sub(clock.Now()))
+		switch {
+		case errors.Is(err, errWatched):
+			pause = waitPause // however long the run waits for others
+		case !errors.Is(err, ErrBusy) || pause <= 0:
 			return nil, l.refused(name, lease.chain, held, err)
 		}
-		if cancel := clock.Sleep(ctx, min(waitPause, end.Sub(clock.Now()))); cancel != nil {
+		if cancel := clock.Sleep(ctx, pause); cancel != nil {
 			return nil, l.refused(name, lease.chain, held, cancel)
 		}
 	}
@@ -87,8 +91,8 @@ func (l *Leases) attempt(ctx context.Context, lease *Lease) (holding, error) {
 		return holding{}, fmt.Errorf("look who works on it: %w", err)
 	}
 	before := all.last()
-	if before.live(now) {
-		return holding{before, now}, ErrBusy
+	if err := lease.watched.look(before, now, began, lease.time); err != nil {
+		return holding{before, now}, err
 	}
 	own := record{Term: before.Term + 1, Holder: lease.holder, Acquired: now, Expires: now.Add(lease.time)}
 	// From here on in a context of its own: a run that is cancelled between the making of its term and the knowledge of it
@@ -105,7 +109,7 @@ func (l *Leases) attempt(ctx context.Context, lease *Lease) (holding, error) {
 		return holding{}, errors.Join(fmt.Errorf("look whether nobody else works on it: %w", err), lease.chain.profiles.DeleteProfile(ctx, lease.chain.name(own.Term)))
 	}
 	for _, r := range all {
-		if r.Term < own.Term && r.live(now) {
+		if r.Term < own.Term && (r.live(now) || r.Term == before.Term && r != before) {
 			return holding{r, now}, errors.Join(ErrBusy, lease.chain.profiles.DeleteProfile(ctx, lease.chain.name(own.Term)))
 		}
 	}
@@ -199,6 +203,9 @@ func (l *Leases) refused(name string, c chain, held holding, err error) *Failure
 			Cause:  fmt.Errorf("the profile %s has the name of its lease, and says neither whose it is nor until when", c.name(held.Term)),
 			Advice: "Somebody else has made that profile, or edited it. Make sure that no run works on this App, then rename or delete the profile.",
 		}
+	}
+	if !held.now.Before(held.Expires) {
+		return renewedAlthough(name, held)
 	}
 	cause := fmt.Errorf("%s works on it, since %s (%s ago); its lease runs out at %s (in %s), unless it is renewed",
 		held.Holder, held.Acquired.UTC().Format(time.RFC3339), short(held.now.Sub(held.Acquired)), held.Expires.UTC().Format(time.RFC3339), short(held.Expires.Sub(held.now)))

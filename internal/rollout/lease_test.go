@@ -91,6 +91,80 @@ func TestADeadHoldersLeaseIsTakenAfterItsExpiryAndTheHolderStopsShouldItWake(t *
 	})
 }
 
+// ahead is a server whose clock is ahead of the others'.
+type ahead struct {
+	rollout.Profiles
+	by time.Duration
+}
+
+func (a ahead) GetProfilesAt(ctx context.Context) ([]incus.Profile, time.Time, error) {
+	all, now, err := a.Profiles.GetProfilesAt(ctx)
+	return all, now.Add(a.by), err
+}
+
+// throughAhead are leases of a process whose server's clock is ahead.
+func (s *sim) throughAhead(holder string, by time.Duration) *rollout.Leases {
+	l := s.leases(holder)
+	profiles := l.Profiles
+	l.Profiles = func(project string) rollout.Profiles { return ahead{profiles(project), by} }
+	return l
+}
+
+func TestALiveLeaseIsNotTakenByAClockThatIsAhead(t *testing.T) {
+	for _, by := range []time.Duration{-2 * time.Minute, 70 * time.Second, 2 * time.Minute} {
+		bubble(t, 2, func(t *testing.T, s *sim) {
+			first := acquired(t, s.leases("ann@desk"), "1")
+			time.Sleep(30 * time.Second)
+			began := time.Now()
+			_, err := s.throughAhead("bob@laptop", by).Acquire(t.Context(), "", "web", "2")
+			if !errors.Is(err, rollout.ErrBusy) || !strings.Contains(err.Error(), "ann@desk, run 1 works on it") {
+				t.Errorf("%s ahead: ended with %v, want that the lease is held", by, err)
+			}
+			if by > 0 && !strings.Contains(err.Error(), "differ") {
+				t.Errorf("%s ahead: the error does not say that the clocks differ: %v", by, err)
+			}
+			if took := time.Since(began); took > rollout.DefaultLeaseTime/2 {
+				t.Errorf("%s ahead: it took %s to find that out", by, took)
+			}
+			if err := first.Check(t.Context()); err != nil {
+				t.Errorf("%s ahead: the holder is told %v", by, err)
+			}
+			_ = first.Release(t.Context())
+			second := acquired(t, s.throughAhead("bob@laptop", by), "2")
+			_ = second.Release(t.Context())
+		})
+	}
+}
+
+func TestADeadHoldersLeaseIsTakenByAClockThatIsAhead(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, s *sim) {
+		if _, err := s.leases("ann@desk").Acquire(t.Context(), "", "web", "1"); err != nil { // and never kept
+			t.Fatal(err)
+		}
+		began := time.Now()
+		next := acquired(t, s.throughAhead("bob@laptop", 2*time.Minute), "2")
+		if took := time.Since(began); took < rollout.DefaultLeaseTime/3 || took > rollout.DefaultLeaseTime/2 {
+			t.Errorf("it was watched for %s, want as long as a renewal takes to come", took)
+		}
+		_ = next.Release(t.Context())
+	})
+}
+
+func TestALeaseThatRanOutLongAgoIsTakenAtOnce(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, s *sim) {
+		if _, err := s.leases("ann@desk").Acquire(t.Context(), "", "web", "1"); err != nil { // and never kept
+			t.Fatal(err)
+		}
+		time.Sleep(15 * time.Minute)
+		began := time.Now()
+		next := acquired(t, s.leases("bob@laptop"), "2")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it took %s", took)
+		}
+		_ = next.Release(t.Context())
+	})
+}
+
 func TestARunThatLosesItsLeaseWritesNothingMore(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, s *sim) {
 		s.Leases = s.leases("ann@desk")

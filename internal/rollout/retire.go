@@ -30,6 +30,9 @@ func stopTime(vm bool) time.Duration {
 // drainPause is the time between two looks at the open connections.
 const drainPause = 500 * time.Millisecond
 
+// drainLook bounds one such look: an instance's node may have stopped answering.
+const drainLook = 10 * time.Second
+
 // stand lets a replaced instance come to rest: its connections end, then it is stopped. It is kept, so that the member
 // can go back at once while the rest of the roll-out may still fail.
 func (r *run) stand(ctx context.Context, m *move) error {
@@ -56,7 +59,9 @@ func (r *run) drain(ctx context.Context, i *Instance) error {
 	}
 	end := r.Clock.Now().Add(r.wish.Rollout.DrainTimeout)
 	for {
-		open, err := r.connections(ctx, i.Name, ports)
+		look, stop := context.WithTimeout(ctx, drainLook)
+		open, err := r.connections(look, i.Name, ports)
+		stop()
 		now := r.Clock.Now()
 		switch {
 		case context.Cause(ctx) != nil:

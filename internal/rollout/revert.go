@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -28,8 +29,9 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	r.log(ctx, "revert", map[string]any{"cause": cause.Error()})
 	var left []string
 	var gone []string
+	end := r.Clock.Now().Add(patience)
 	if r.facts.New && (r.madeEndpoint || len(r.observed.Forwards) > 0) {
-		if err := r.dropAllEndpoints(ctx); err != nil {
+		if err := r.patiently(ctx, end, func() error { return r.dropAllEndpoints(ctx) }); err != nil {
 			left = append(left, fmt.Sprintf("The endpoint could not be removed: %s.", err))
 		}
 	}
@@ -37,7 +39,7 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		if m.stage == untouched || m.settled {
 			continue
 		}
-		if err := r.goBack(ctx, m); err != nil {
+		if err := r.patiently(ctx, end, func() error { return r.goBack(ctx, m) }); err != nil {
 			left = append(left, fmt.Sprintf("Member %q could not go back: %s.", m.Member.Key, err))
 			continue
 		}
@@ -70,6 +72,34 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		failure.Now = append(failure.Now, "All members run what they ran before.")
 	}
 	return failure
+}
+
+const (
+	// patience is how long a revert goes on with a server that fails of itself.
+	patience = 2 * time.Minute
+	// patientPause is the time between two attempts.
+	patientPause = 2 * time.Second
+)
+
+// patiently repeats what the server failed of, was too busy for, or did not answer. All of a revert can be done again.
+func (r *run) patiently(ctx context.Context, end time.Time, do func() error) error {
+	for {
+		err := do()
+		if err == nil || !passing(err) || !r.Clock.Now().Before(end) || r.Clock.Sleep(ctx, patientPause) != nil {
+			return err
+		}
+	}
+}
+
+// passing tells whether an error says more about the server's day than about what it was asked for.
+func passing(err error) bool {
+	for _, kind := range []error{incus.ErrUnreachable, incus.ErrBusy, incus.ErrNoQuorum, incus.ErrOutcomeUnknown} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	var failed *incus.Error
+	return errors.As(err, &failed) && failed.Kind == nil && failed.Status >= http.StatusInternalServerError
 }
 
 // settledMembers lists each member with its version where some have come through and stay; nil where none has.
@@ -150,7 +180,8 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 // devices back.
 func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 	blue, made := m.Blue, m.made
-	m.made = nil
+	m.made = nil // until blue is back on its own
+	defer func() { m.made = made }()
 	// First: were this cut short, what is on the copies must not be taken for the data. Where it fails, the copies go soon.
 	_ = r.phases(ctx, m, app.Candidate)
 	r.leadAway(ctx, m)
@@ -170,9 +201,13 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 		}
 	}
 	r.dropCopies(ctx, m)
-	m.made = made
 	r.Locks.uncount(blue.Name, r.wish.App.Name)
-	return r.unmake(ctx, m)
+	m.made = made
+	if err := r.unmake(ctx, m); err != nil {
+		return err
+	}
+	made = nil
+	return nil
 }
 
 // leadAway binds other Apps to what is left without a promoted green, which goes whether they bear that or not.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
@@ -23,9 +24,22 @@ const explainTime = 10 * time.Second
 func (c *Connection) Diagnose(ctx context.Context, attempted string, err error) diag.Diagnostic {
 	summary, explained, ok := c.Explain(ctx, err)
 	if !ok {
-		return diag.NewErrorDiagnostic("Incus request failed", fmt.Sprintf("Could not %s: %s.", attempted, err))
+		text := fmt.Sprintf("Could not %s: %s.", attempted, err)
+		if advice := Again(err); advice != "" {
+			text += "\n\n" + advice
+		}
+		return diag.NewErrorDiagnostic("Incus request failed", text)
 	}
 	return diag.NewErrorDiagnostic(summary, fmt.Sprintf("%s\n\nThat was when trying to %s. The answer: %s.", explained, attempted, Answer(err)))
+}
+
+// Again says what to do where the server failed of itself; empty where it did not.
+func Again(err error) string {
+	var failed *incus.Error
+	if !errors.As(err, &failed) || failed.Status < http.StatusInternalServerError {
+		return ""
+	}
+	return "That is a failure of the server's own, which may pass: run this again. Where it stays, the server's log tells more (on most systems `journalctl -u incus`)."
 }
 
 // Answer is what was seen of a failed request, without the request itself, which tells a user nothing.

@@ -60,6 +60,8 @@ func Failure(ctx context.Context, c *connection.Connection, noun string, err err
 		paragraphs = append(paragraphs, advice)
 	case advices[summary] != "":
 		paragraphs = append(paragraphs, advices[summary])
+	case connection.Again(err) != "":
+		paragraphs = append(paragraphs, connection.Again(err))
 	}
 	if errors.Is(err, rollout.ErrExists) {
 		paragraphs = append(paragraphs, "If this resource replaces itself under the same name with create_before_destroy, it can't: remove that setting, or change name as well.")
