@@ -105,7 +105,6 @@ type outcome struct {
 // tally counts the outcomes of a table.
 type tally struct {
 	strategy string
-	began    time.Time
 
 	mu                                          sync.Mutex
 	kills, failed, unconverged, untracked, sent int
@@ -144,7 +143,7 @@ func (a *tally) log(t *testing.T) {
 	if a.sent > 0 {
 		requests = fmt.Sprintf(", %d requests of %d failed", a.requests, a.sent)
 	}
-	t.Logf("%s: %d kills, %d not converged, %d untracked%s; %.0f s", a.strategy, a.kills, a.unconverged, a.untracked, requests, time.Since(a.began).Seconds())
+	t.Logf("%s: %d kills, %d not converged, %d untracked%s", a.strategy, a.kills, a.unconverged, a.untracked, requests)
 	t.Logf("torture: strategy=%s kills=%d failed=%d", a.strategy, a.kills, a.failed)
 }
 
@@ -155,7 +154,7 @@ func (k killTable) run(t *testing.T) {
 	if os.Getenv("TORTURE") != "" || points == nil {
 		points, lanes = k.torture, k.lanes
 	}
-	all := tally{strategy: k.strategy, began: time.Now()}
+	all := tally{strategy: k.strategy}
 	t.Run("kills", func(t *testing.T) {
 		for lane := range lanes {
 			t.Run(fmt.Sprint(lane), func(t *testing.T) {
