@@ -374,7 +374,9 @@ func newInstance(raw *incus.Instance, tags app.Tags, server *incus.Server) *Inst
 // arrange sorts a member's instances into their roles: the active one is the one of the highest generation that was
 // promoted, older ones are retired, a newer one is the candidate.
 func arrange(instances []*Instance) *Member {
-	sort.Slice(instances, func(a, b int) bool { return instances[a].Tags.Generation < instances[b].Tags.Generation })
+	slices.SortFunc(instances, func(a, b *Instance) int {
+		return cmp.Or(cmp.Compare(a.Tags.Generation, b.Tags.Generation), cmp.Compare(a.Name, b.Name)) // web-g0 and web-0-g0 are one generation
+	})
 	m := &Member{}
 	for _, i := range instances {
 		switch {
