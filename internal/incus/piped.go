@@ -49,8 +49,8 @@ func (p *piped) end(why error) {
 		return
 	}
 	close(p.ended)
+	_ = p.drain.Close() // before reads tell of the end: whoever has read of it writes nothing more
 	_ = p.feed.Close()
-	_ = p.drain.Close()
 	p.hangUp()
 }
 
