@@ -22,11 +22,11 @@ import (
 	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
-// check draws so many cases for a property: the same ones every time, unless -rapid.seed or -rapid.checks say otherwise, and
-// more with TORTURE=1. A case that breaks it is made as small as it gets, and printed with the seed.
+// check draws so many cases for a property: the same ones every time, unless -rapid.seed or -rapid.checks say otherwise, fewer
+// under the race detector, and more with TORTURE=1. A case that breaks it is made as small as it gets, and printed with the seed.
 func check(t *testing.T, usual, torture int, property func(rt *rapid.T, count func(what string))) {
 	t.Helper()
-	runs := usual
+	runs := max(1, usual*5/usualStride) // as sparse as the fault tables
 	if os.Getenv("TORTURE") != "" {
 		runs = torture
 	}

@@ -3,4 +3,4 @@
 package rollout_test
 
 // usualStride is wider under the race detector, which makes each run ten times slower.
-const usualStride = 23
+const usualStride = 61
