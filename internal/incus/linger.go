@@ -8,15 +8,20 @@ import (
 )
 
 const (
-	// answerTime is how long one answer is waited for: a server, or the member of a cluster that it asks in turn, may take
-	// connections and never answer again. What takes longer the server does in the background.
-	answerTime = 2 * time.Minute
+	// readTime and changeTime are how long one answer is waited for: a server, or the member of a cluster that it asks in turn,
+	// may take connections and never answer again. A list takes some 20 s while a member has just been lost, and what takes
+	// longer than a minute the server does in the background.
+	readTime   = 45 * time.Second
+	changeTime = 2 * time.Minute
 	// lingerTime is how long the answer to a change is waited for after the caller has given up.
 	lingerTime = 10 * time.Second
 )
 
-// errNoAnswer is why a request ended that the server took and did not answer.
-var errNoAnswer = fmt.Errorf("no answer within %s", answerTime)
+// noAnswer is why a request ended that the server took and did not answer for so long.
+type noAnswer time.Duration
+
+// Error implements error.
+func (n noAnswer) Error() string { return fmt.Sprintf("no answer within %s", time.Duration(n)) }
 
 // bounded is the context of one request. A change that has been sent is not abandoned at once where the caller gives up: its
 // answer tells what became of it, without which nobody could finish it or take it back.
@@ -25,9 +30,9 @@ func bounded(ctx context.Context, k call) (context.Context, context.CancelFunc) 
 	case k.waiting:
 		return ctx, func() {}
 	case k.method == http.MethodGet:
-		return context.WithTimeoutCause(ctx, answerTime, errNoAnswer)
+		return context.WithTimeoutCause(ctx, readTime, noAnswer(readTime))
 	}
-	sent, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), answerTime, errNoAnswer)
+	sent, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), changeTime, noAnswer(changeTime))
 	sent, cancel := context.WithCancelCause(sent)
 	abandoned := context.AfterFunc(ctx, func() {
 		timer := time.NewTimer(lingerTime)

@@ -132,18 +132,18 @@ func (c *Client) do(ctx context.Context, k call) (*answer, error) {
 // attempt makes a call once.
 func (c *Client) attempt(ctx context.Context, k call) (*answer, error) {
 	location := c.location(k)
-	sent, stop := bounded(ctx, k)
-	defer stop()
-	req, err := c.request(sent, k, location)
-	if err != nil {
-		return nil, err
-	}
 	if !k.waiting {
 		if err := c.link.places.Acquire(ctx, 1); err != nil {
 			cause := context.Cause(ctx)
 			return nil, &Error{Method: k.method, Path: withoutSecrets(location), Message: cause.Error() + " (not sent)", Err: errors.Join(err, cause)}
 		}
 		defer c.link.places.Release(1)
+	}
+	sent, stop := bounded(ctx, k)
+	defer stop()
+	req, err := c.request(sent, k, location)
+	if err != nil {
+		return nil, err
 	}
 	began := time.Now()
 	got, err := c.exchange(req, k, location)
@@ -253,8 +253,9 @@ func lost(ctx context.Context, k call, location string, err error) *Error {
 		err = uerr.Err // its text would repeat method and URL, secrets included
 	}
 	fail := &Error{Kind: ErrUnreachable, Method: k.method, Path: withoutSecrets(location), Message: err.Error(), Err: err}
+	var silent noAnswer
 	switch cause := context.Cause(ctx); {
-	case cause == errNoAnswer: //nolint:errorlint // this very one, and none that a caller has
+	case errors.As(cause, &silent):
 		fail.Message, fail.Err = cause.Error(), cause
 	case cause != nil:
 		fail.Kind, fail.Message, fail.Err = nil, cause.Error(), errors.Join(ctx.Err(), cause)

@@ -210,6 +210,33 @@ func TestOfflineNodesFailRefusesBeforeAnyWrite(t *testing.T) {
 	})
 }
 
+// A node that goes away in the middle of a roll-out keeps no other member from going back, and is not waited for once the cluster
+// says that it is away.
+func TestARevertDoesNotWaitForANodeThatIsAway(t *testing.T) {
+	clustered(t, func(t *testing.T, s *sim) {
+		s.perNode("m1", "m2", "m3")
+		created, err := s.create()
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(4*time.Second, func() { s.server.OfflineMember("m3") })
+		began := time.Now()
+		_, err = s.again("2.0.0", created.Observation)
+		if !errors.Is(err, rollout.ErrRevertFailed) || !strings.Contains(err.Error(), `Member "m3" could not go back`) {
+			t.Errorf("want that m3 alone could not go back, got: %v", err)
+		}
+		if took := time.Since(began); took > s.wish.Rollout.HealthyDeadline+time.Minute {
+			t.Errorf("it took %s, of which the gate has %s", took, s.wish.Rollout.HealthyDeadline)
+		}
+		s.server.OnlineMember("m3")
+		s.expectPlaces("when the node is back", "web-m1-g0@m1 1.0.0; web-m2-g0@m2 1.0.0; web-m3-g0@m3 1.0.0; web-m3-g1@m3 2.0.0")
+		if _, err := s.again("1.0.0", created.Observation); err != nil {
+			t.Fatal(err)
+		}
+		s.expectPlaces("after one more apply", "web-m1-g0@m1 1.0.0; web-m2-g0@m2 1.0.0; web-m3-g0@m3 1.0.0")
+	})
+}
+
 func TestEvacuatedNodeKeepsItsMember(t *testing.T) {
 	clustered(t, func(t *testing.T, s *sim) {
 		s.perNode("m1", "m2", "m3")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -29,21 +28,16 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	r.log(ctx, "revert", map[string]any{"cause": cause.Error()})
 	var left []string
 	var gone []string
-	end := r.Clock.Now().Add(patience)
 	if r.facts.New && (r.madeEndpoint || len(r.observed.Forwards) > 0) {
-		if err := r.patiently(ctx, end, func() error { return r.dropAllEndpoints(ctx) }); err != nil {
+		if err := r.patiently(ctx, func() error { return r.dropAllEndpoints(ctx) }); err != nil {
 			left = append(left, fmt.Sprintf("The endpoint could not be removed: %s.", err))
 		}
 	}
+	stuck := r.goBackAll(ctx)
 	for _, m := range slices.Backward(r.moves) {
-		if m.stage == untouched || m.settled {
-			continue
-		}
-		if err := r.patiently(ctx, end, func() error { return r.goBack(ctx, m) }); err != nil {
+		if err := stuck[m]; err != nil {
 			left = append(left, fmt.Sprintf("Member %q could not go back: %s.", m.Member.Key, err))
-			continue
-		}
-		if !m.foreign {
+		} else if m.goesBack() && !m.foreign {
 			gone = append(gone, m.name)
 		}
 	}
@@ -72,34 +66,6 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		failure.Now = append(failure.Now, "All members run what they ran before.")
 	}
 	return failure
-}
-
-const (
-	// patience is how long a revert goes on with a server that fails of itself.
-	patience = 2 * time.Minute
-	// patientPause is the time between two attempts.
-	patientPause = 2 * time.Second
-)
-
-// patiently repeats what the server failed of, was too busy for, or did not answer. All of a revert can be done again.
-func (r *run) patiently(ctx context.Context, end time.Time, do func() error) error {
-	for {
-		err := do()
-		if err == nil || !passing(err) || !r.Clock.Now().Before(end) || r.Clock.Sleep(ctx, patientPause) != nil {
-			return err
-		}
-	}
-}
-
-// passing tells whether an error says more about the server's day than about what it was asked for.
-func passing(err error) bool {
-	for _, kind := range []error{incus.ErrUnreachable, incus.ErrBusy, incus.ErrNoQuorum, incus.ErrOutcomeUnknown} {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	var failed *incus.Error
-	return errors.As(err, &failed) && failed.Kind == nil && failed.Status >= http.StatusInternalServerError
 }
 
 // settledMembers lists each member with its version where some have come through and stay; nil where none has.
