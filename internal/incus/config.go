@@ -102,11 +102,11 @@ func parseAddress(address string) (endpoint, error) {
 		if u.Host == "" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 			return endpoint{}, fmt.Errorf("incus: address %q: want https://host:port and nothing else", address)
 		}
-		host := u.Host
+		base := url.URL{Scheme: "https", Host: u.Host}
 		if u.Port() == "" {
-			host = u.Host + ":8443" // the server's own default, not that of https
+			base.Host = strings.TrimSuffix(u.Host, ":") + ":8443" // the server's own default, not that of https
 		}
-		return endpoint{base: "https://" + host, tls: true}, nil
+		return endpoint{base: base.String(), tls: true}, nil
 	default:
 		return endpoint{}, fmt.Errorf("incus: address %q: want https://host:port or unix:///path", address)
 	}

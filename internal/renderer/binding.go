@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 )
@@ -42,6 +43,12 @@ func ParseBinding(t Type, text string) (App, error) {
 	decoder.UseNumber()
 	if err := decoder.Decode(&b); err != nil {
 		return App{}, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return App{}, errors.New("something follows its end")
+	}
+	if len(b.Upstreams) == 0 {
+		return App{}, errors.New("it names no App")
 	}
 	a := App{Type: t.Name, Environment: b.Environment, Upstreams: map[string]Upstream{}}
 	given := map[string]any{}

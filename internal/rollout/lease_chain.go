@@ -97,7 +97,7 @@ func (c chain) read(ctx context.Context) (terms, time.Time, error) {
 	for _, p := range profiles {
 		digits, ours := strings.CutPrefix(p.Name, c.prefix)
 		term, err := strconv.ParseInt(digits, 10, 64)
-		if !ours || err != nil || term < 1 {
+		if !ours || err != nil || term < 1 || c.name(term) != p.Name { // lease-web-07 is nothing that a run has made
 			continue
 		}
 		r := record{Term: term, Holder: p.Config[keyHolder], Released: p.Config[keyReleased] == "true"}

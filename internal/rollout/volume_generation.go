@@ -175,7 +175,7 @@ func better(a, b incus.StorageVolume) bool {
 func volumeGeneration(name string) int {
 	_, digits, _ := strings.Cut(name[max(strings.LastIndex(name, "-g"), 0):], "-g")
 	n, err := strconv.Atoi(digits)
-	if err != nil {
+	if err != nil || n < 0 || strconv.Itoa(n) != digits {
 		return -1
 	}
 	return n

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -140,6 +141,9 @@ func Unpack(text string, resource tftypes.Object) (map[string]tftypes.Value, err
 	fitted, err := fit(written, resource)
 	if err != nil {
 		return nil, err
+	}
+	if fitted.IsNull() {
+		return nil, errors.New("it holds nothing")
 	}
 	all := map[string]tftypes.Value{}
 	return all, fitted.As(&all)

@@ -3,12 +3,23 @@ package argument
 import (
 	"context"
 	"fmt"
+	"math"
+	"regexp"
 
+	"github.com/dustin/go-humanize"
 	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 )
 
-// size accepts a size as Incus writes it.
+// size accepts a size as Incus reads it.
 type size struct{}
+
+// sizePattern is stricter than what reads sizes elsewhere: Incus takes whole numbers only, and each unit in one notation.
+var sizePattern = regexp.MustCompile(`^[0-9]+(B|[kMGTPE]B|[KMGTPE]iB)?$`)
+
+func isSize(text string) bool {
+	n, err := humanize.ParseBytes(text)
+	return err == nil && n > 0 && n <= math.MaxInt64 && sizePattern.MatchString(text)
+}
 
 // Description implements validator.String.
 func (size) Description(context.Context) string { return `size such as "512MiB" or "10GiB"` }
@@ -21,7 +32,7 @@ func (s size) ValidateString(ctx context.Context, req validator.StringRequest, r
 	if req.ConfigValue.IsNull() || req.ConfigValue.IsUnknown() {
 		return
 	}
-	if n, err := parseSize(req.ConfigValue.ValueString()); err != nil || n == 0 {
+	if !isSize(req.ConfigValue.ValueString()) {
 		resp.Diagnostics.AddAttributeError(req.Path, "Invalid size", fmt.Sprintf("%q is no size: write a %s.", req.ConfigValue.ValueString(), s.Description(ctx)))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/dustin/go-humanize"
 	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	frameworkpath "github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -153,6 +152,3 @@ func (r *Reader) CheckVolumeFiles(volumes []renderer.Volume, files []renderer.Fi
 		}
 	}
 }
-
-// parseSize reads a size as Incus writes it.
-func parseSize(text string) (uint64, error) { return humanize.ParseBytes(text) }

@@ -24,7 +24,7 @@ type authority struct {
 }
 
 // newAuthority makes a CA, changed by change.
-func newAuthority(t *testing.T, change func(*x509.Certificate)) authority {
+func newAuthority(t testing.TB, change func(*x509.Certificate)) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -33,7 +33,7 @@ func newAuthority(t *testing.T, change func(*x509.Certificate)) authority {
 	return newAuthorityOf(t, key, change)
 }
 
-func newAuthorityOf(t *testing.T, key crypto.Signer, change func(*x509.Certificate)) authority {
+func newAuthorityOf(t testing.TB, key crypto.Signer, change func(*x509.Certificate)) authority {
 	t.Helper()
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Home CA"}, NotBefore: now.Add(-halfAYear), NotAfter: now.Add(halfAYear),

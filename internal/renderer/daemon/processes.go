@@ -42,7 +42,7 @@ func parseProcesses(stats, program string) processes {
 		}
 		pid, err := strconv.Atoi(strings.TrimSpace(line[:opening]))
 		fields := strings.Fields(line[closing+1:])
-		if err != nil || len(fields) < 2 || fields[0] == "Z" {
+		if err != nil || pid < 1 || len(fields) < 2 || fields[0] == "Z" {
 			continue
 		}
 		above, err := strconv.Atoi(fields[1])

@@ -133,7 +133,11 @@ func (p patroni) get(ctx context.Context, path string, into any) error {
 	if got.status != http.StatusOK {
 		return fmt.Errorf("GET %s at Patroni of %s: %s", path, p.target.Instance, got.text())
 	}
-	if err := json.Unmarshal(got.body, into); err != nil {
+	err = json.Unmarshal(got.body, into)
+	if bytes.Equal(bytes.TrimSpace(got.body), []byte("null")) {
+		err = errors.New("null") // it would pass for an empty answer
+	}
+	if err != nil {
 		return fmt.Errorf("GET %s at Patroni of %s: the answer is not what Patroni says: %w", path, p.target.Instance, err)
 	}
 	return nil

@@ -41,8 +41,10 @@ type lag struct {
 
 // UnmarshalJSON reads a number of bytes. Patroni writes the text "unknown" where it does not know.
 func (l *lag) UnmarshalJSON(raw []byte) error {
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	*l = lag{known: err == nil, bytes: n}
+	*l = lag{}
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil && n >= 0 {
+		*l = lag{known: true, bytes: n}
+	}
 	return nil
 }
 

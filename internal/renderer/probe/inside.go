@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -96,8 +97,8 @@ func (q request) netcat(program ...string) func(context.Context, Server, string)
 		if err != nil {
 			return 0, err
 		}
-		if m := statusLine.FindSubmatch(result.Stdout); m != nil {
-			return strconv.Atoi(string(m[1]))
+		if m := statusLine.FindSubmatch(result.Stdout); m != nil && bytes.HasPrefix(result.Stdout, m[0]) {
+			return strconv.Atoi(string(m[1])) // whatever else may be said where a status line is due, it is no HTTP
 		}
 		name := "nc"
 		if program[0] == "bash" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -117,7 +118,9 @@ func (p *Prober) FileAge(ctx context.Context, instance, path string) (time.Durat
 	if _, err := fmt.Sscanf(string(result.Stdout), "%d\n%d\n", &modified, &now); err != nil {
 		return fail(fmt.Errorf("stat and date said %q, not two times", result.Stdout))
 	}
-	return time.Duration(now-modified) * time.Second, nil
+	// A file system may say any time, and what a Duration can't hold would begin anew: as a fresh file.
+	const most = float64(math.MaxInt64 / int64(time.Second))
+	return time.Duration(min(max(float64(now)-float64(modified), -most), most)) * time.Second, nil
 }
 
 // exec runs a command again where its outcome got lost: a look changes nothing, and one that the server spoilt would have
