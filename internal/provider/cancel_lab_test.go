@@ -257,8 +257,12 @@ func (d *terminal) pressed(i interruption, presses int, arguments ...string) ter
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	d.must(cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	var how error
+	go func() {
+		how = cmd.Wait()
+		close(ended)
+	}()
 	end := func(why string) {
 		d.t.Helper()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -267,8 +271,8 @@ func (d *terminal) pressed(i interruption, presses int, arguments ...string) ter
 	}
 	for until := time.Now().Add(2 * time.Minute); !i.reached(d, d.instances()); time.Sleep(50 * time.Millisecond) {
 		select {
-		case err := <-ended:
-			d.t.Fatalf("%s %s: it ended (%v) before that\n%s", i.verb, i.when, err, text.String())
+		case <-ended:
+			d.t.Fatalf("%s %s: it ended (%v) before that\n%s", i.verb, i.when, how, text.String())
 		default:
 		}
 		if time.Now().After(until) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -144,7 +145,7 @@ func (n *neighbours) wrong(r incustest.Request, ours []string) string {
 		project = "default"
 	}
 	path := r.Path
-	if r.Method == "POST" && len(r.Body) > 0 {
+	if r.Method == http.MethodPost && len(r.Body) > 0 {
 		var made struct {
 			Name          string `json:"name"`
 			ListenAddress string `json:"listen_address"`

@@ -181,13 +181,15 @@ func cancelAt(t *testing.T, sc scenario, e ending, n int, d time.Duration, goal 
 	before := s.all()
 	ctx, stop := e.arm(s, t.Context(), n, d)
 	defer stop()
-	var ended time.Time
-	context.AfterFunc(ctx, func() { ended = time.Now() })
+	ended := make(chan time.Time, 1)
+	context.AfterFunc(ctx, func() { ended <- time.Now() })
 	s.ctx = ctx
 	observed, err := sc.run(s)
 	s.ctx = nil
-	if !ended.IsZero() {
-		took = time.Since(ended)
+	select {
+	case at := <-ended:
+		took = time.Since(at)
+	default:
 	}
 	time.Sleep(2 * time.Millisecond) // what the server was at
 	where := fmt.Sprintf("%s, call %d %s (run ended with: %v)", sc.name, n, e.name, err)

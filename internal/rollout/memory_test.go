@@ -11,7 +11,7 @@ import (
 )
 
 // errTooLittle is what Incus says of a container that the kernel killed as it began (6.0.4).
-var errTooLittle = errors.New(tooLittle)
+var errTooLittle = errors.New(tooLittle) //nolint:staticcheck // Incus's own words
 
 const tooLittle = "Failed to run: /usr/libexec/incus/incusd forkstart web-g0 /var/lib/incus/containers /run/incus/web-g0/lxc.conf: exit status 1"
 

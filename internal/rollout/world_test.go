@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -292,7 +293,7 @@ func (w *world) generations(since int) {
 	for _, r := range w.server.Requests()[since:] {
 		switch {
 		case !r.Mutating():
-		case r.Method == "POST" && r.Path == "/1.0/instances":
+		case r.Method == http.MethodPost && r.Path == "/1.0/instances":
 			if !strings.Contains(string(r.Body), `"`+app.KeyApp+`"`) {
 				w.violated("an instance without our tags is asked for: %s", r.Body)
 			}

@@ -34,7 +34,7 @@ func behind(t *testing.T) (*faultproxy.Proxy, *http.Client) {
 		if err != nil {
 			return
 		}
-		defer conn.CloseNow()
+		defer func() { _ = conn.CloseNow() }()
 		for {
 			kind, message, err := conn.Read(r.Context())
 			if err != nil || conn.Write(r.Context(), kind, message) != nil {
