@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -63,10 +63,24 @@ func checkArgs(v any) error {
 // in github.com/prometheus/common/model).
 var retention = regexp.MustCompile(`^([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$`)
 
+// retentionPart is a number and its unit, retentionUnits what the units are in days.
+var (
+	retentionPart  = regexp.MustCompile(`([0-9]+)([a-z]+)`)
+	retentionUnits = map[string]float64{"y": 365, "w": 7, "d": 1, "h": 1. / 24, "m": 1. / 1440, "s": 1. / 86400, "ms": 1. / 86400_000}
+)
+
+// retentionMost is short of what Prometheus can count, in days: it does not start with more.
+const retentionMost = 290 * 365
+
 func checkRetention(v any) error {
 	text := v.(string)
-	if !retention.MatchString(text) || !strings.ContainsFunc(text, func(r rune) bool { return slices.Contains([]rune("123456789"), r) }) {
-		return errors.New(`must be how long to keep time series, such as "30d", "1y" or "1d12h"`)
+	days := 0.
+	for _, part := range retentionPart.FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.ParseFloat(part[1], 64) // of digits; infinite where there are too many
+		days += n * retentionUnits[part[2]]
+	}
+	if !retention.MatchString(text) || days == 0 || days > retentionMost {
+		return errors.New(`must be how long to keep time series, such as "30d", "1y" or "1d12h", and at most "290y"`)
 	}
 	return nil
 }

@@ -88,6 +88,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		"retention":          {map[string]any{"retention": "15 days"}, good, "params.retention", `such as "30d"`},
 		"no retention":       {map[string]any{"retention": ""}, good, "params.retention", `such as "30d"`},
 		"retention of 0":     {map[string]any{"retention": "0d"}, good, "params.retention", `such as "30d"`},
+		"retention for ever": {map[string]any{"retention": "300y"}, good, "params.retention", `at most "290y"`},
 		"retention, mixed":   {map[string]any{"retention": "12h1d"}, good, "params.retention", `such as "30d"`},
 		"port":               {map[string]any{"port": 0}, good, "params.port", "a port number"},
 		"no argument":        {args("web.external-url=x"), good, "params.args", "--name=value"},
