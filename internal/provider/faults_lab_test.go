@@ -272,6 +272,7 @@ func TestLabClusterBearsDroppedWebsocketsAndBurstsOfErrors(t *testing.T) {
 
 // TestTortureServerFaults upgrades under each fault that a server may have, one after the other.
 func TestTortureServerFaults(t *testing.T) {
+	t.Parallel()
 	s := newPrivateScene(t, "web/1.0.0", "web/1.1.0")
 	leader, err := s.Leader(t.Context())
 	s.do(err)
