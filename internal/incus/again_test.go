@@ -48,7 +48,7 @@ func TestListIsAskedForSoManyTimesAndNoMore(t *testing.T) {
 		server := incustest.New()
 		lists := incustest.To(http.MethodGet, "/1.0/instances")
 		release := server.Hold(lists)
-		time.AfterFunc(40*time.Second, release) // before a read is given up
+		time.AfterFunc(time.Minute, release)
 		if _, err := server.Client(t).GetInstances(t.Context(), incus.InstancesFilter{}); err != nil {
 			t.Error(err)
 		}

@@ -9,9 +9,9 @@ import (
 
 const (
 	// readTime and changeTime are how long one answer is waited for: a server, or the member of a cluster that it asks in turn,
-	// may take connections and never answer again. A list takes some 20 s while a member has just been lost, and what takes
-	// longer than a minute the server does in the background.
-	readTime   = 45 * time.Second
+	// may take connections and never answer again. A cluster says only after 45 s that it has no quorum (Incus 6.0.4), and what
+	// takes longer than a minute the server does in the background.
+	readTime   = 90 * time.Second
 	changeTime = 2 * time.Minute
 	// lingerTime is how long the answer to a change is waited for after the caller has given up.
 	lingerTime = 10 * time.Second
