@@ -102,7 +102,7 @@ func TestLabTheWritersPortDoesNotLeadToALoneReplica(t *testing.T) {
 // restart ends haproxy with all its processes, and waits until init has started it again and it has asked all members.
 func restart(t *testing.T, lb *renderertest.Container) {
 	t.Helper()
-	result, err := lb.Exec(t.Context(), lb.Target.Instance, incus.ExecPost{Command: []string{"sh", "-c", "kill -9 $(pidof haproxy)"}})
+	result, err := lb.Exec(t.Context(), lb.Target.Instance, incus.ExecPost{Command: []string{"sh", "-c", "all=$(pidof haproxy) && { kill -9 $all; true; }"}})
 	if err != nil || result.ExitCode != 0 {
 		t.Fatalf("kill haproxy: %v, %s", err, result.Stderr)
 	}
