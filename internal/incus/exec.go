@@ -56,8 +56,25 @@ func (c *Client) ExecInstance(ctx context.Context, name string, post ExecPost) (
 	return result, err
 }
 
+// execTries is how often a command is sent that the server gave up before it had begun.
+const execTries = 3
+
+// errNotBegun is that a command was given up by the server before it began: that waits for a command's streams for 5 s only,
+// which a busy machine may take to connect them, and has forgotten the command another 5 s later (Incus 6.0.4). It may be sent
+// again, whatever it does.
+var errNotBegun = errors.New("the command has not begun")
+
 // startExec starts a command and connects its streams.
 func (c *Client) startExec(ctx context.Context, name string, post ExecPost) (*operation, *execStreams, error) {
+	for try := 1; ; try++ {
+		op, streams, err := c.startExecOnce(ctx, name, post)
+		if !errors.Is(err, errNotBegun) || try == execTries || ctx.Err() != nil {
+			return op, streams, err
+		}
+	}
+}
+
+func (c *Client) startExecOnce(ctx context.Context, name string, post ExecPost) (*operation, *execStreams, error) {
 	k := call{method: http.MethodPost, path: apiPath("instances", name, "exec"), body: execPost{
 		Command: post.Command, Environment: post.Environment, WaitForWebsocket: true, User: post.User, Group: post.Group, Cwd: post.Cwd,
 	}}
@@ -115,6 +132,9 @@ func (c *Client) execFailure(ctx context.Context, op *operation, streamErr error
 	}
 	if state, err := op.peek(ctx); err == nil && state.ended() {
 		if err := op.verdict(state); err != nil {
+			if strings.Contains(state.Err, "waiting for websockets to connect") {
+				return because(err, errNotBegun)
+			}
 			return err
 		}
 	}
@@ -131,7 +151,16 @@ func commandMissing(err error) error {
 	if !strings.Contains(lower, "command not found") && !strings.Contains(lower, "not executable") {
 		return err
 	}
-	missing := *failed
-	missing.Err = errors.Join(ErrCommandNotFound, failed.Err)
-	return &missing
+	return because(err, ErrCommandNotFound)
+}
+
+// because gives a failed call a further reason.
+func because(err, reason error) error {
+	var failed *Error
+	if !errors.As(err, &failed) {
+		return errors.Join(err, reason)
+	}
+	told := *failed
+	told.Err = errors.Join(reason, failed.Err)
+	return &told
 }

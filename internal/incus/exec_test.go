@@ -151,6 +151,39 @@ func TestExecWithoutStreamsTellsNoSecret(t *testing.T) {
 	}
 }
 
+// The server gives a command up whose streams come late, before it has begun, and soon knows nothing of it any more.
+func TestExecThatTheServerGaveUpBeforeItBeganIsSentAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		givenUp  int
+		commands int
+		fails    bool
+	}{{"once", 1, 2, false}, {"every time", 3, 3, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := incustest.New()
+				ran := 0
+				server.OnExec = func(context.Context, incustest.Command) (incus.ExecResult, error) {
+					ran++
+					return incus.ExecResult{Stdout: []byte("done")}, nil
+				}
+				client := withRunning(t, server)
+				for n := range tc.givenUp {
+					server.FailNth(n+1, incustest.To(http.MethodGet, "/1.0/operations/*/websocket"), http.StatusNotFound, "Operation not found")
+				}
+				got, err := client.ExecInstance(t.Context(), "a", incus.ExecPost{Command: []string{"x"}})
+				if (err != nil) != tc.fails || !tc.fails && (string(got.Stdout) != "done" || ran != 1) {
+					t.Errorf("got %q, %v; it ran %d times", got.Stdout, err, ran)
+				}
+				if n := server.Count(incustest.To(http.MethodPost, "/1.0/instances/a/exec")); n != tc.commands {
+					t.Errorf("the command was sent %d times, want %d", n, tc.commands)
+				}
+				time.Sleep(time.Minute) // what the server waits for
+			})
+		})
+	}
+}
+
 func TestCancelledExecKillsItsCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := incustest.New()

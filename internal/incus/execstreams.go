@@ -74,6 +74,9 @@ func (c *Client) dialOperation(ctx context.Context, op *operation, secret string
 			fail.Status = resp.StatusCode
 			fail.Message = "open the command's stream: " + resp.Status
 			fail.Kind = kindOf(resp.StatusCode, "")
+			if resp.StatusCode == http.StatusNotFound {
+				fail.Err = errNotBegun // it starts when all streams are there
+			}
 		}
 		return nil, fail
 	}

@@ -211,7 +211,7 @@ func TestLabClusterDatabaseIsUpgradedAlone(t *testing.T) {
 	w, r := startWriter(t, d.writer()), startReader(t, d.readers())
 
 	d.write("etcd/trixie", "postgres/trixie", "haproxy/trixie")
-	if out, err := d.w.Plan(t.Context()); err != nil || out.Code != 1 || !words("15.18 → 17.12").MatchString(out.Text) || !words("replication can.t cross").MatchString(out.Text) {
+	if out, err := d.w.Plan(t.Context()); err != nil || out.Code != 1 || !words("15.18 → 17.12").MatchString(out.Text) || !words("replication can't cross").MatchString(out.Text) {
 		t.Errorf("the plan of another major version: %v, code %d\n%s", err, out.Code, out.Text)
 	}
 
