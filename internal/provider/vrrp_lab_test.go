@@ -270,7 +270,7 @@ func TestLabVRRPAddressIsWithWhoServes(t *testing.T) {
 			PreConfig: func() {
 				holder := v.held()
 				v.watched("haproxy is killed in the holder", func() {
-					v.inside(holder, "mv /usr/sbin/haproxy /usr/sbin/not; while pidof haproxy >/dev/null; do kill -9 $(pidof haproxy) 2>/dev/null; done")
+					v.inside(holder, "mv /usr/sbin/haproxy /usr/sbin/not; while pidof haproxy >/dev/null; do kill -9 $(pidof haproxy) 2>/dev/null; done; true")
 					time.Sleep(6 * time.Second)
 				})
 				if now := v.held(); now == holder {
