@@ -84,7 +84,7 @@ func parseAddress(address string) (endpoint, error) {
 	if address == "" {
 		address = "unix://" + DefaultSocket
 	}
-	if strings.Contains(address, "@") { // not repeated: a password may be in it
+	if strings.Contains(address, "@") && !strings.HasPrefix(address, "unix:///") { // not repeated: a password may be in it
 		return endpoint{}, errors.New("incus: address: user and password have no meaning here: want https://host:port or unix:///path")
 	}
 	u, err := url.Parse(address)

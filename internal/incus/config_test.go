@@ -11,6 +11,7 @@ func TestNewTakesTheAddressesOfTheDocumentation(t *testing.T) {
 	for given, want := range map[string]string{
 		"":                         "unix:///var/lib/incus/unix.socket",
 		"unix:///tmp/a/socket":     "unix:///tmp/a/socket",
+		"unix:///tmp/a@b/socket":   "unix:///tmp/a@b/socket",
 		"https://host:8443":        "https://host:8443",
 		"https://host:8443/":       "https://host:8443",
 		"https://host":             "https://host:8443",
@@ -35,6 +36,7 @@ func TestNewRefusesWhatCanNotWork(t *testing.T) {
 		"relative socket":     {Address: "unix://run/socket"},
 		"path":                {Address: "https://host:8443/1.0"},
 		"password":            {Address: "https://me:hidden@host:8443"},
+		"password of socket":  {Address: "unix://me:hidden@host/socket"},
 		"no host":             {Address: "https://:8443"},
 		"certificate, no key": {ClientCertificate: "x"},
 		"key, no certificate": {ClientKey: "x"},

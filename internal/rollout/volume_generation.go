@@ -206,9 +206,6 @@ func (r *run) sweepGenerations(ctx context.Context) error {
 		return nil
 	}
 	all, err := r.ownVolumes(ctx)
-	if errors.Is(err, incus.ErrForbidden) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
