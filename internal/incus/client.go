@@ -31,6 +31,7 @@ type link struct {
 	trust     trust
 	servers   serverCache
 	pulls     pulls
+	forwards  *semaphore.Weighted // of one: see writeForward
 	closeIdle func()
 }
 
@@ -62,6 +63,7 @@ func New(cfg Config) (*Client, error) {
 			trust:     newTrust(),
 			servers:   newServerCache(),
 			pulls:     newPulls(),
+			forwards:  semaphore.NewWeighted(1),
 		},
 	}, nil
 }

@@ -64,16 +64,28 @@ func (c *Client) CreateNetworkForward(ctx context.Context, network string, forwa
 		ListenAddress string `json:"listen_address"`
 		forwardPut
 	}{forward.ListenAddress, forward.put()}
-	return c.write(ctx, call{method: http.MethodPost, path: apiPath("networks", network, "forwards"), body: body, target: true})
+	return c.writeForward(ctx, call{method: http.MethodPost, path: apiPath("networks", network, "forwards"), body: body, target: true})
 }
 
 // UpdateNetworkForward replaces a forward's description, configuration and ports. The server (Incus 6.0) takes no notice of
 // the ETag: the last writer wins.
 func (c *Client) UpdateNetworkForward(ctx context.Context, network, listen string, forward NetworkForward, etag string) error {
-	return c.write(ctx, call{method: http.MethodPut, path: apiPath("networks", network, "forwards", listen), body: forward.put(), etag: etag, target: true})
+	return c.writeForward(ctx, call{method: http.MethodPut, path: apiPath("networks", network, "forwards", listen), body: forward.put(), etag: etag, target: true})
 }
 
 // DeleteNetworkForward deletes a forward.
 func (c *Client) DeleteNetworkForward(ctx context.Context, network, listen string) error {
-	return c.write(ctx, call{method: http.MethodDelete, path: apiPath("networks", network, "forwards", listen), target: true})
+	return c.writeForward(ctx, call{method: http.MethodDelete, path: apiPath("networks", network, "forwards", listen), target: true})
+}
+
+// writeForward makes a change of a forward, one at a time in the whole family. For each change the server (Incus 6.0.4) reads all
+// forwards of the network and then puts what it has read in force, without a lock: of two changes at once, one may be in its
+// database and shown, while the network still does what was before. The next change of any forward of the network mends that;
+// what other processes change at the same time, this can't order.
+func (c *Client) writeForward(ctx context.Context, k call) error {
+	if err := c.link.forwards.Acquire(ctx, 1); err != nil {
+		return &Error{Method: k.method, Path: c.location(k), Message: context.Cause(ctx).Error(), Err: ctx.Err()}
+	}
+	defer c.link.forwards.Release(1)
+	return c.write(ctx, k)
 }

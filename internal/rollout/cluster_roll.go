@@ -97,6 +97,9 @@ func (r *run) clear(ctx context.Context, m *move) error {
 			if err := r.rebind(ctx, nil, []*Instance{i}); err != nil {
 				return err
 			}
+			if err := r.relieve(ctx, i); err != nil {
+				return err
+			}
 			if err := r.depart(ctx, m.Member.Key, i); err != nil {
 				return err
 			}
@@ -211,7 +214,7 @@ func (r *run) introduce(ctx context.Context, m *move) error {
 func (r *run) replaced(ctx context.Context, m *move) error {
 	ctx, stop := detached(ctx, cleanupTime)
 	defer stop()
-	if err := r.drain(ctx, m.Blue); err != nil {
+	if err := r.relieve(ctx, m.Blue); err != nil {
 		return &step{instance: m.Blue.Name, doing: "drain " + m.Blue.Name, err: err}
 	}
 	if err := r.depart(ctx, m.Member.Key, m.Blue); err != nil {
@@ -271,7 +274,7 @@ func (r *run) mayGo(ctx context.Context, m *move) error {
 	if err := r.rebind(ctx, nil, r.leftovers(m)); err != nil {
 		return fmt.Errorf("lead other Apps to the members that stay: %w", err)
 	}
-	return r.drain(ctx, m.Blue)
+	return r.relieve(ctx, m.Blue)
 }
 
 // handOn has a member that goes hand over to one that stays, where the cluster bears its loss.

@@ -22,8 +22,8 @@ func (r *run) create(ctx context.Context, m *move, deadline time.Time) error {
 	return r.begin(ctx, m, deadline)
 }
 
-// make makes the instance of a move, as a candidate, with its volumes, and pushes its files. One that an earlier run made
-// is gone on with: its files are pushed again, since that run may have been cut short between them.
+// make makes the instance of a move, as a candidate, with its volumes, and pushes its files. One that an earlier run made,
+// and that runs, is gone on with.
 func (r *run) make(ctx context.Context, m *move, deadline time.Time) error {
 	fail := func(doing string, err error) error {
 		return &step{instance: m.name, doing: doing + " " + m.name, err: err}
@@ -60,12 +60,9 @@ func (r *run) make(ctx context.Context, m *move, deadline time.Time) error {
 		}
 		m.started = post.Start
 	} else {
-		m.green, m.node, m.started = m.Candidate, m.Candidate.Node, m.Candidate.Running
+		m.green, m.node, m.started = m.Candidate, m.Candidate.Node, true
 		// From here on it is this run's: the one that made it stops where it sees that.
 		claim := incus.InstancePatch{Config: map[string]string{app.KeyRun: r.id}, Description: &m.want.Spec.Hot.Description}
-		if !m.started {
-			maps.Copy(claim.Config, m.bindingTags())
-		}
 		if err := r.Incus.PatchInstance(ctx, m.name, claim, ""); err != nil {
 			return fail("take over", err)
 		}

@@ -198,7 +198,7 @@ func decideMember(o Observation, w Wish, want Rendered, class app.Class) Move {
 	}
 	switch c := m.Candidate; {
 	case c == nil:
-	case c.madeAs(w, want) && c.Tags.Generation >= move.Generation && o.allows(w, want.Member.Node, c.Node) && holdsData(move, c):
+	case c.madeAs(w, want) && c.Tags.Generation >= move.Generation && o.allows(w, want.Member.Node, c.Node) && holdsData(move):
 		move.Candidate, move.Generation = c, c.Tags.Generation
 		move.Reasons = append(move.Reasons, "goes on with candidate "+c.Name+" of an earlier run")
 	default:
@@ -218,16 +218,15 @@ func relocates(w Wish, pinned string, blue *Instance) bool {
 
 // madeAs tells whether a candidate of an earlier run is all that is wished, also what could be changed in place: nothing is
 // written to a candidate but its way to promotion, and one that would be promoted first and mended by the next run is not
-// what this run was to make.
+// what this run was to make. One that does not run may lack anything, up to its root disk: that run may have been cut short
+// while it was made, or the server while it made it.
 func (i *Instance) madeAs(w Wish, want Rendered) bool {
-	return i.Tags.Spec == want.Cold && i.Tags.Hot == want.Hot && (w.App.Version == "" || i.Tags.Version == w.App.Version) && len(i.Drift) == 0
+	return i.Running && i.Tags.Spec == want.Cold && i.Tags.Hot == want.Hot && (w.App.Version == "" || i.Tags.Version == w.App.Version) && len(i.Drift) == 0
 }
 
-// holdsData tells whether a candidate of an earlier run has all the data that moves with it. One that runs was started on
+// holdsData tells whether a candidate of an earlier run, which runs, has all the data that moves with it. It was started on
 // a copy that was whole; what blue wrote after it was started again by hand would not be in that.
-func holdsData(m Move, candidate *Instance) bool {
-	return len(m.Data) == 0 || candidate.Running && m.Blue.Marked
-}
+func holdsData(m Move) bool { return len(m.Data) == 0 || m.Blue.Marked }
 
 // classify names the change of version and the strategy of the whole.
 func (p *Plan) classify(f Facts, w Wish, rendered map[string]Rendered) {

@@ -18,6 +18,15 @@ import (
 
 // forwards lists the endpoints of an App on a network, told by their tag.
 func (e *Engine) forwards(ctx context.Context, network, name string) ([]Forward, error) {
+	list, err := e.rawForwards(ctx, network, name)
+	var ours []Forward
+	for _, raw := range list {
+		ours = append(ours, readForward(network, raw))
+	}
+	return ours, err
+}
+
+func (e *Engine) rawForwards(ctx context.Context, network, name string) ([]incus.NetworkForward, error) {
 	list, err := e.Incus.GetNetworkForwards(ctx, network)
 	if errors.Is(err, incus.ErrNotFound) || errors.Is(err, incus.ErrInvalid) {
 		return nil, nil // a network of a type that has no forwards
@@ -25,13 +34,7 @@ func (e *Engine) forwards(ctx context.Context, network, name string) ([]Forward,
 	if err != nil {
 		return nil, fmt.Errorf("list the forwards of network %q: %w", network, err)
 	}
-	var ours []Forward
-	for _, raw := range list {
-		if e.owns(raw, name) {
-			ours = append(ours, readForward(network, raw))
-		}
-	}
-	return ours, nil
+	return slices.DeleteFunc(list, func(raw incus.NetworkForward) bool { return !e.owns(raw, name) }), nil
 }
 
 // owns tells whether a forward is an endpoint of an App. Networks may be shared by projects, and Apps of two projects may
@@ -85,6 +88,8 @@ func canonical(address string) string {
 
 // lead makes the endpoint lead to one instance; nothing is written where it does already.
 func (r *run) lead(ctx context.Context, to *Instance) error {
+	r.leading.Lock()
+	defer r.leading.Unlock()
 	endpoint := r.wish.Endpoint
 	address := to.addressFor(endpoint.ListenAddress)
 	if address == "" {
@@ -94,7 +99,7 @@ func (r *run) lead(ctx context.Context, to *Instance) error {
 	have, etag, err := r.Incus.GetNetworkForward(ctx, r.network, want.ListenAddress)
 	switch {
 	case errors.Is(err, incus.ErrNotFound):
-		r.madeEndpoint = true // also where the answer is lost
+		r.madeEndpoint, r.ledEndpoint, r.assured = true, true, false // also where the answer is lost
 		r.log(ctx, "create endpoint", map[string]any{"listen": want.ListenAddress, "instance": to.Name})
 		return r.Incus.CreateNetworkForward(ctx, r.network, want)
 	case err != nil:
@@ -112,6 +117,7 @@ func (r *run) lead(ctx context.Context, to *Instance) error {
 			want.Config[key] = value
 		}
 	}
+	r.ledEndpoint, r.assured = true, false
 	return r.Incus.UpdateNetworkForward(ctx, r.network, want.ListenAddress, want, etag)
 }
 
@@ -157,6 +163,8 @@ func (r *run) wished(f Forward) bool {
 }
 
 func (r *run) moveFormer(ctx context.Context, f Forward, from, to *Instance) error {
+	r.leading.Lock()
+	defer r.leading.Unlock()
 	have, etag, err := r.Incus.GetNetworkForward(ctx, f.Network, f.ListenAddress)
 	if errors.Is(err, incus.ErrNotFound) {
 		return nil
@@ -172,7 +180,43 @@ func (r *run) moveFormer(ctx context.Context, f Forward, from, to *Instance) err
 		have.Ports[n].TargetAddress = address
 	}
 	r.log(ctx, "move former endpoint", map[string]any{"listen": f.ListenAddress, "instance": to.Name})
+	r.ledEndpoint, r.assured = true, false
 	return r.Incus.UpdateNetworkForward(ctx, f.Network, f.ListenAddress, *have, etag)
+}
+
+// assure writes an endpoint once more as it is, after each change and before anything stops that it may have led to: where
+// another process changes a forward of the network at the same moment, the server (Incus 6.0.4) may show what was written and go on
+// as before. Any later write puts in force all of a network's forwards, as they are shown then.
+func (r *run) assure(ctx context.Context) error {
+	r.leading.Lock()
+	defer r.leading.Unlock()
+	if r.assured {
+		return nil
+	}
+	for _, network := range r.endpointNetworks() {
+		ours, err := r.rawForwards(ctx, network, r.wish.App.Name)
+		if err == nil && len(ours) > 0 {
+			err = r.Incus.UpdateNetworkForward(ctx, network, ours[0].ListenAddress, ours[0], "")
+		}
+		if err != nil && !errors.Is(err, incus.ErrNotFound) {
+			return fmt.Errorf("write the endpoint once more: %w", err)
+		}
+	}
+	r.assured = true
+	return nil
+}
+
+// endpointNetworks are those on which the App has or had endpoints.
+func (r *run) endpointNetworks() []string {
+	var all []string
+	if r.wish.Endpoint != nil {
+		all = append(all, r.network)
+	}
+	for _, f := range r.observed.Forwards {
+		all = append(all, f.Network)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // repairEndpoint leads the endpoint to a running member before anything else where the one that it leads to is gone or

@@ -56,9 +56,6 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 		return err
 	}
 	if late {
-		if m.Candidate == nil {
-			m.name = m.Instance // the name is free by now
-		}
 		if err := r.make(ctx, m, deadline); err != nil {
 			return err
 		}
@@ -178,7 +175,7 @@ func (r *run) keepVolumes(ctx context.Context, m *move) error {
 		if err := r.dropSnapshots(ctx, m); err != nil {
 			return err
 		}
-	case m.Candidate != nil && m.Candidate.Running:
+	case m.Candidate != nil:
 		return nil // green goes on, on what it has
 	default:
 		if err := r.restore(ctx, m); err != nil {

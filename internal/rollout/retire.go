@@ -39,7 +39,7 @@ func (r *run) stand(ctx context.Context, m *move) error {
 	if m.Blue == nil || m.down {
 		return nil
 	}
-	if err := r.drain(ctx, m.Blue); err != nil {
+	if err := r.relieve(ctx, m.Blue); err != nil {
 		return &step{instance: m.Blue.Name, doing: "drain " + m.Blue.Name, err: err}
 	}
 	m.down = true                           // also where the stop fails half-way
@@ -49,6 +49,14 @@ func (r *run) stand(ctx context.Context, m *move) error {
 		return &step{instance: m.Blue.Name, doing: "stop " + m.Blue.Name, err: err}
 	}
 	return nil
+}
+
+// relieve sees to it that nothing more comes to an instance that is about to stop, and that what it has begun is done.
+func (r *run) relieve(ctx context.Context, i *Instance) error {
+	if err := r.assure(ctx); err != nil {
+		return err
+	}
+	return r.drain(ctx, i)
 }
 
 // drain waits until no connection to the instance's service is open, or the drain time-out is over.
@@ -170,7 +178,7 @@ func (e *Engine) erase(ctx context.Context, name string) error {
 		})
 	}
 	if err != nil && !errors.Is(err, incus.ErrNotFound) {
-		return fmt.Errorf("delete %s: %w", name, err)
+		return &undeleted{name, err}
 	}
 	return nil
 }
@@ -187,7 +195,10 @@ func (r *run) discardCandidates(ctx context.Context) error {
 				return err
 			}
 			if err := r.depart(ctx, m.Member.Key, i); err != nil {
-				return err
+				if err := r.leaveBehind(ctx, m, i, err); err != nil {
+					return err
+				}
+				continue
 			}
 			if m.Blue == nil {
 				if err := r.dropUnused(ctx, i); err != nil {
@@ -230,6 +241,11 @@ func (r *run) retire(ctx context.Context) error {
 	if err := r.dropEndpoints(ctx); err != nil {
 		return r.stopped("remove former endpoints", "", err)
 	}
+	if r.ledEndpoint {
+		if err := r.assure(ctx); err != nil {
+			return r.stopped("lead the endpoint to a member", "", err)
+		}
+	}
 	if err := r.noteArguments(ctx); err != nil {
 		return r.stopped("note the arguments on the App", "", err)
 	}
@@ -241,8 +257,8 @@ func (r *run) retire(ctx context.Context) error {
 			return r.stopped("remove member "+m.Member.Key, m.name, err)
 		}
 		for _, i := range r.leftovers(m) {
-			if m.Action == Replace && i == m.Blue {
-				if err := r.drain(ctx, i); err != nil {
+			if m.Action != Remove {
+				if err := r.relieve(ctx, i); err != nil {
 					return r.stopped("drain "+i.Name, i.Name, err)
 				}
 			}
@@ -341,7 +357,7 @@ func (r *run) withdraw(ctx context.Context) error {
 			return nil
 		}
 		r.letGo(ctx, m.Blue)
-		return r.drain(ctx, m.Blue)
+		return r.relieve(ctx, m.Blue)
 	})
 	if err != nil {
 		return r.stopped("drain members that are not wished any more", "", ended(err))

@@ -34,6 +34,11 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		}
 	}
 	stuck := r.goBackAll(ctx)
+	if r.ledEndpoint && !r.facts.New {
+		if err := r.patiently(ctx, func() error { return r.assure(ctx) }); err != nil {
+			left = append(left, fmt.Sprintf("The endpoint leads back, as the server shows it, but could not be written once more: %s.", err))
+		}
+	}
 	for _, m := range slices.Backward(r.moves) {
 		if err := stuck[m]; err != nil {
 			left = append(left, fmt.Sprintf("Member %q could not go back: %s.", m.Member.Key, err))
@@ -125,7 +130,7 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 		if m.green != nil {
 			r.letGo(ctx, m.green)
 			// It has been serving: what it has begun, it ends.
-			if err := r.drain(ctx, m.green); err != nil {
+			if err := r.relieve(ctx, m.green); err != nil {
 				return fmt.Errorf("drain %s: %w", m.name, err)
 			}
 			if err := r.halt(ctx, m.name); err != nil {
@@ -151,8 +156,11 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 	// First: were this cut short, what is on the copies must not be taken for the data. Where it fails, the copies go soon.
 	_ = r.phases(ctx, m, app.Candidate)
 	r.leadAway(ctx, m)
-	if err := r.takeAway(ctx, m); err != nil {
-		return err
+	left := r.takeAway(ctx, m)
+	if left != nil {
+		if err := r.disarm(ctx, m, left); err != nil {
+			return err
+		}
 	}
 	if m.down {
 		back, err := r.resume(ctx, m, blue)
@@ -173,7 +181,7 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 		return err
 	}
 	made = nil
-	return nil
+	return left
 }
 
 // leadAway binds other Apps to what is left without a promoted green, which goes whether they bear that or not.

@@ -33,6 +33,7 @@ type run struct {
 	fleet        fleet.Fleet
 	nodeName     string       // of a standalone server; empty on a cluster
 	madeEndpoint bool         // this run made the endpoint
+	ledEndpoint  bool         // this run led an endpoint to another instance
 	createStart  bool         // the server can create and start in one request
 	network      string       // where the endpoint lives
 	pool         string       // of volumes whose App names none
@@ -42,6 +43,8 @@ type run struct {
 	watch        watch
 
 	sharing sync.Mutex // held while a volume of all members is provided
+	leading sync.Mutex // held while an endpoint is written
+	assured bool       // endpoints have been written twice: see assure
 
 	mu       sync.Mutex
 	warnings []Warning

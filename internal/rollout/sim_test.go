@@ -78,7 +78,7 @@ func newSim(t *testing.T, replicas int, options ...incustest.Option) *sim {
 	s.quorum = &quorum{s: s, voters: map[string]bool{}}
 	s.server.OnStop = func(i incus.Instance, _ incus.InstanceStatePut) error {
 		s.quorum.stops(i)
-		forward, ok := s.server.Forward(incustest.DefaultNetwork, listen)
+		forward, ok := s.server.ForwardInForce(incustest.DefaultNetwork, listen)
 		if ok && len(forward.Ports) > 0 && forward.Ports[0].TargetAddress == s.server.Address(i.Name) && (s.alone == nil || !s.alone(i)) {
 			s.violated("%s was stopped while the endpoint led to it", i.Name)
 		}

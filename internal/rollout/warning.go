@@ -21,6 +21,7 @@ const (
 	notFollowed = "Not bound to its upstream"
 	noMembers   = "Upstream without members"
 	copyLeft    = "Volumes left behind"
+	undeletable = "Instance left behind"
 	compared    = "Copies not compared"
 )
 

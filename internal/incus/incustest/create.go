@@ -27,6 +27,12 @@ func (s *Server) postInstance(r *http.Request) (reply, error) {
 		if err := s.create(project, location, post); err != nil {
 			return nil, err
 		}
+		if scriptedOf(r).halfMade {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.instances[key{project, post.Name}].rootless = true
+			return nil, fail(http.StatusInternalServerError, "the server died over it")
+		}
 		if post.Start {
 			return nil, s.startInstance(project, post.Name)
 		}

@@ -83,6 +83,19 @@ func (s *Server) Forward(networkName, listen string) (incus.NetworkForward, bool
 	return *n.forwards[address], true
 }
 
+// ForwardInForce is Forward as the network does it, which may be behind: see Overtake.
+func (s *Server) ForwardInForce(networkName, listen string) (incus.NetworkForward, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.network(networkName)
+	address, err := netip.ParseAddr(listen)
+	if n == nil || err != nil {
+		return incus.NetworkForward{}, false
+	}
+	forward, ok := n.inForce[address]
+	return forward, ok
+}
+
 // Profiles returns the names of the profiles of a project, sorted.
 func (s *Server) Profiles(project string) []string {
 	s.mu.Lock()

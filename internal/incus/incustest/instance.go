@@ -22,6 +22,7 @@ type instance struct {
 	startedAt string
 	pid       int64
 	died      chan struct{} // of the running instance: closed when it stops
+	rootless  bool          // without a root disk: see HalfMakeNth
 }
 
 // nameRule is what an instance may be called.
@@ -286,8 +287,12 @@ func (s *Server) deleteInstance(r *http.Request) (reply, error) {
 	return s.run(r, "Deleting instance", "/1.0/instances/"+name, func() (any, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if _, err := s.find(project, name); err != nil {
+		i, err := s.find(project, name)
+		if err != nil {
 			return nil, err
+		}
+		if i.rootless {
+			return nil, fail(http.StatusInternalServerError, fmt.Sprintf("Failed deleting instance %q in project %q: Error deleting storage volume: Failed deleting subvolume: Not a Btrfs subvolume: Invalid argument", name, project))
 		}
 		delete(s.instances, key{project, name})
 		return nil, nil

@@ -16,6 +16,7 @@ type network struct {
 	incus.Network
 	subnet   netip.Prefix // not valid for one without addresses of its own
 	forwards map[netip.Addr]*incus.NetworkForward
+	inForce  map[netip.Addr]incus.NetworkForward // what the network does: see putInForce
 }
 
 // newNetwork makes a managed network. An empty subnet is one without addresses.
@@ -138,6 +139,7 @@ func (s *Server) postForward(r *http.Request) (reply, error) {
 	}
 	post.Location = location
 	n.forwards[listen] = filledForward(post)
+	n.putInForce(r)
 	return created("/1.0/networks/" + n.Name + "/forwards/" + listen.String()), nil
 }
 
@@ -169,6 +171,7 @@ func (s *Server) putForward(r *http.Request) (reply, error) {
 	}
 	put.ListenAddress, put.Location = forward.ListenAddress, forward.Location
 	*forward = *filledForward(put)
+	n.putInForce(r)
 	return empty(), nil
 }
 
@@ -180,7 +183,20 @@ func (s *Server) deleteForward(r *http.Request) (reply, error) {
 		return nil, err
 	}
 	delete(n.forwards, netip.MustParseAddr(forward.ListenAddress))
+	n.putInForce(r)
 	return empty(), nil
+}
+
+// putInForce has the network do what its forwards say, all of them. Where the script overtakes the request, somebody else's
+// change, which had read them before, was put in force after it. The lock is held.
+func (n *network) putInForce(r *http.Request) {
+	if scriptedOf(r).overtaken {
+		return
+	}
+	n.inForce = map[netip.Addr]incus.NetworkForward{}
+	for listen, forward := range n.forwards {
+		n.inForce[listen] = *forward
+	}
 }
 
 // check checks a forward's configuration and ports as the server does.

@@ -84,6 +84,8 @@ type effect struct {
 	operationError string        // the operation fails
 	forget         bool          // the operation is not known any more when it is asked for
 	dropWebsocket  bool          // the command's streams break
+	overtaken      bool          // the change of a forward is stored, and not in force
+	halfMade       bool          // the instance is in the database only
 	hold           chan struct{} // the call waits until this is closed
 	meanwhile      func(context.Context) bool
 }
@@ -145,6 +147,18 @@ func (s *Server) DropWebsocket(n int, match Match) {
 		match = To(http.MethodPost, "/1.0/instances/*/exec")
 	}
 	s.addFault(&fault{match: match, nth: n, do: effect{dropWebsocket: true}})
+}
+
+// Overtake lets the nth matching change of a forward be stored and shown, while the network goes on as before, until the next
+// change of any of its forwards: the real server does that where two change at the same time.
+func (s *Server) Overtake(n int, match Match) {
+	s.addFault(&fault{match: match, nth: n, do: effect{overtaken: true}})
+}
+
+// HalfMakeNth lets the nth matching creation of an instance end as on a server that dies over it, and is back at once: without an
+// answer, and with an instance that is shown as stopped and can be neither started nor deleted, since it has no root disk.
+func (s *Server) HalfMakeNth(n int, match Match) {
+	s.addFault(&fault{match: match, nth: n, do: effect{loseAnswer: true, halfMade: true}})
 }
 
 // Hold lets matching calls wait until release is called.
@@ -258,6 +272,8 @@ func (e effect) with(other effect) effect {
 		e.meanwhile = other.meanwhile
 	}
 	e.forget = e.forget || other.forget
+	e.overtaken = e.overtaken || other.overtaken
+	e.halfMade = e.halfMade || other.halfMade
 	e.lose = e.lose || other.lose
 	e.loseAnswer = e.loseAnswer || other.loseAnswer
 	e.kill = e.kill || other.kill

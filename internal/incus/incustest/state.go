@@ -89,6 +89,9 @@ func (s *Server) startInstance(project, name string) error {
 	if err == nil {
 		err = s.checkParents(i)
 	}
+	if err == nil && i.rootless {
+		err = fail(http.StatusInternalServerError, "Failed to handle idmapped storage: Failed expanding symlinks of \"\": no such file or directory")
+	}
 	if err == nil {
 		err = s.conflicts(i)
 	}
