@@ -32,6 +32,11 @@ func (r *run) make(ctx context.Context, m *move, deadline time.Time) error {
 	if err := r.provide(ctx, m); err != nil {
 		return fail("make the volumes of", err)
 	}
+	if m.Candidate == nil {
+		if err := r.keepFound(ctx, m); err != nil {
+			return fail("keep the data for", err)
+		}
+	}
 	hot, err := r.bound(ctx, m)
 	if err != nil {
 		return fail("look at the upstreams of", err)

@@ -119,6 +119,9 @@ func (e *Engine) destroy(ctx context.Context, o Observation) (kept []Warning, er
 	if err := e.judgeCopies(ctx, o); err != nil {
 		return nil, err
 	}
+	if err := e.putBackUnserved(ctx, o); err != nil {
+		return nil, err
+	}
 	group, all := errgroup.WithContext(ctx)
 	group.SetLimit(createParallel)
 	for _, i := range o.Instances() {

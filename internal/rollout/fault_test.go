@@ -131,6 +131,29 @@ func exclusiveScenarios() []scenario {
 			scenario{kind.name + ", upgrade", ready, upgrade("1.1.0"), again("1.1.0"), kind.new},
 			scenario{kind.name + ", upgrade that is taken back by the next apply", ready, upgrade("1.1.0"), again("1.0.0"), ""},
 			scenario{kind.name + ", failing upgrade that spoils the data, then the old version again", ready, upgrade("2.0.0"), again("1.0.0"), kind.old},
+			scenario{
+				kind.name + ", created on kept data by a version that spoils it, then by a good one",
+				func(s *sim) {
+					ready(s)
+					if _, err := s.destroy(); err != nil {
+						s.t.Fatal(err)
+					}
+				},
+				func(s *sim) (rollout.Observation, error) {
+					result, err := s.Apply(s.context(), s.to("2.0.0"), s.facts(true))
+					return result.Observation, err
+				},
+				func(s *sim, tracked bool) error {
+					if tracked {
+						if _, err := s.destroy(); err != nil {
+							return err
+						}
+					}
+					_, err := s.create()
+					return err
+				},
+				kind.old,
+			},
 		)
 	}
 	return all

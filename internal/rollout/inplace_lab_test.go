@@ -365,4 +365,16 @@ func TestLabWebAppIsUpdatedInPlace(t *testing.T) {
 	})
 	p.down(t, "1.1.0 → 2.0.0-corrupt → 1.1.0", result, seen)
 	holds("1.1.0", before+written, unsure+more)
+
+	// So it is where the App was destroyed, which keeps its volume, and is created anew by that release.
+	if _, err := p.Destroy(t.Context(), "web", rollout.Observation{}); err != nil {
+		t.Fatal(err)
+	}
+	good := p.wish.App
+	p.wish.App.Image = ""
+	if result, err := p.to(t, "notes/2.0.0-corrupt", "2.0.0"); !errors.Is(err, rollout.ErrGate) || !result.Observation.Empty() {
+		t.Errorf("the creation ended with %v and left %s, want it undone", err, state(result.Observation))
+	}
+	p.done(t, "web-g0 active 1.1.0 running")(p.to(t, good.Image, good.Version))
+	holds("1.1.0", before+written, unsure+more)
 }

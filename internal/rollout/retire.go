@@ -194,6 +194,14 @@ func (r *run) discardCandidates(ctx context.Context) error {
 			if err := r.rebind(ctx, nil, []*Instance{i}); err != nil {
 				return err
 			}
+			if r.finds(m) {
+				if err := r.stopNow(ctx, i.Name); err != nil {
+					return fmt.Errorf("stop %s: %w", i.Name, err)
+				}
+				if err := r.putBack(ctx, i); err != nil {
+					return err
+				}
+			}
 			if err := r.depart(ctx, m.Member.Key, i); err != nil {
 				if err := r.leaveBehind(ctx, m, i, err); err != nil {
 					return err

@@ -144,6 +144,9 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 	if m.Blue == nil {
 		r.leadAway(ctx, m)
 	}
+	if err := r.putBackFound(ctx, m); err != nil {
+		return err
+	}
 	return r.takeAway(ctx, m)
 }
 

@@ -75,6 +75,7 @@ type move struct {
 	run          string            // whose green is; empty for this run's own
 	green        *Instance         // what it moves to, as last seen
 	down         bool              // blue was stopped
+	kept         bool              // what its first instance found on its volumes is kept
 	stopped      time.Time         // when this run began to stop blue, in place
 	made         []volume          // volumes that this run made
 	transfers    []*transfer       // volumes that are copied to where green is to have them
