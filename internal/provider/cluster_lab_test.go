@@ -388,31 +388,6 @@ func TestLabClusterPerNodeAppGetsAnotherName(t *testing.T) {
 	s.expectMembers("third", "m1: third-m1-g0@m1 1.0.0 running", "m2: third-m2-g0@m2 1.0.0 running", "m3: third-m3-g0@m3 1.0.0 running")
 }
 
-func TestLabClusterTenAppsAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newPrivateScene(t, "web/1.0.0", "web/1.1.0")
-	var first, second strings.Builder
-	for n := range 10 {
-		app := webs(fmt.Sprintf("app%d", n), 1)
-		first.WriteString(app)
-		second.WriteString(strings.Replace(app, "1.0.0", "1.1.0", 1))
-	}
-	s.write(first.String())
-	start := time.Now()
-	s.apply()
-	s.timed("ten Apps created", start)
-	s.write(second.String())
-	start = time.Now()
-	s.apply()
-	s.timed("ten Apps upgraded", start)
-	s.settled("after that")
-	start = time.Now()
-	if out, err := s.w.Destroy(t.Context()); err != nil || out.Code != 0 {
-		t.Errorf("destroy: %v\n%s", err, out.Text)
-	}
-	s.timed("ten Apps removed", start)
-}
-
 func TestLabClusterSecondPlanOfEveryExampleIsEmpty(t *testing.T) {
 	for _, pattern := range []string{"cluster/*/main.tf", "apps/agent-per-node/main.tf"} {
 		examples, err := filepath.Glob("../../examples/" + pattern)
