@@ -78,7 +78,7 @@ func TestLabKilledUpdateInPlaceKeepsItsData(t *testing.T) {
 
 // TestLabKilledMoveKeepsItsData is for an update that moves the data to another pool.
 func TestLabKilledMoveKeepsItsData(t *testing.T) {
-	killTable{strategy: "move", lanes: 3, usual: []int{15, 26}, open: func(t *testing.T, _ int) *patient {
+	killTable{strategy: "move", apart: 3, lanes: 3, usual: []int{15, 26}, open: func(t *testing.T, _ int) *patient {
 		l := lab.Attach(t)
 		pools := []string{l.Pool(), l.ExtraPool(t, "dir")}
 		p := holder(t, l)
@@ -94,7 +94,7 @@ func TestLabKilledMoveKeepsItsData(t *testing.T) {
 
 // TestLabKilledUpdateOfAMachineKeepsItsName is for a machine that holds nothing: its candidate is renamed into its place.
 func TestLabKilledUpdateOfAMachineKeepsItsName(t *testing.T) {
-	killTable{strategy: "machine", lanes: 2, usual: []int{12, 17}, open: func(t *testing.T, _ int) *patient {
+	killTable{strategy: "machine", apart: 3, lanes: 2, usual: []int{12, 17}, open: func(t *testing.T, _ int) *patient {
 		l := lab.Attach(t)
 		b := newBench(t, l, 1)
 		b.machine(t)

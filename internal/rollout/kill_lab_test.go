@@ -26,6 +26,7 @@ type killTable struct {
 	lanes    int   // Apps to which this is done side by side with TORTURE, each at other calls
 	usual    []int // the points at which a process is killed: 2n is before the nth call, 2n+1 after it; nil for none without TORTURE
 	torture  []int // those with TORTURE; nil for all
+	apart    int   // with TORTURE and nil: how far apart; 0 for 1, and odd, so that some are before a call and some after it
 	open     func(t *testing.T, lane int) *patient
 }
 
@@ -161,7 +162,7 @@ func (k killTable) run(t *testing.T) {
 				t.Parallel()
 				p := k.open(t, lane)
 				for n := lane; points == nil || n < len(points); n += lanes {
-					point := 2 + n
+					point := 2 + n*max(k.apart, 1)
 					if points != nil {
 						point = points[n]
 					}
