@@ -1,12 +1,15 @@
 package rollout_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
 	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
@@ -96,5 +99,135 @@ func TestAnEndpointThatWasOvertakenLeadsOnBeforeAnythingStops(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTheEndpointLeadsBackToWhatRunsWhenARepairIsTakenBack makes a member anew whose instance somebody has deleted, and takes that
+// back once the endpoint leads to the new instance. Another member has been serving all the time.
+func TestTheEndpointLeadsBackToWhatRunsWhenARepairIsTakenBack(t *testing.T) {
+	changes := incustest.To(http.MethodPut, "/1.0/networks/*/forwards/*")
+	const one = "web-1-g0 active 1.0.0 Running → web-1-g0"
+	for name, tc := range map[string]struct {
+		spoil func(s *sim) // the run
+		want  string
+	}{
+		"its promotion fails": {
+			spoil: func(s *sim) { s.server.FailNth(1, patchOf("web-0-g1"), 400, "no") },
+			want:  one,
+		},
+		"cancelled": {
+			spoil: func(s *sim) {
+				ctx, cancel := context.WithCancel(s.t.Context())
+				s.ctx = ctx
+				s.server.Meanwhile(2, changes, func(context.Context) bool { cancel(); return true })
+			},
+			want: one,
+		},
+		"the way back is overtaken": {
+			spoil: func(s *sim) {
+				s.server.FailNth(1, patchOf("web-0-g1"), 400, "no")
+				s.server.Overtake(3, changes)
+			},
+			want: one,
+		},
+		"the way back fails at first": {
+			spoil: func(s *sim) {
+				s.server.FailNth(1, patchOf("web-0-g1"), 400, "no")
+				s.server.FailNth(3, changes, 503, "busy")
+			},
+			want: one,
+		},
+		"another member is made anew too": {
+			spoil: func(s *sim) {
+				s.scaled(3)
+				s.server.FailNth(1, patchOf("web-0-g1"), 400, "no")
+			},
+			want: one,
+		},
+		"the other was stopped, and is started first": {
+			spoil: func(s *sim) {
+				s.turn("web-1-g0", "stop")
+				s.server.FailNth(1, patchOf("web-0-g1"), 400, "no")
+			},
+			want: one,
+		},
+		"the other is replaced meanwhile": {
+			spoil: func(s *sim) {
+				s.wish = s.to("1.1.0")
+				s.server.FailNth(1, patchOf("web-0-g1"), 400, "no")
+			},
+			want: one,
+		},
+		"members roll one at a time, and somebody has led it there": {
+			spoil: func(s *sim) {
+				s.server.Meanwhile(1, patchOf("web-0-g1"), func(ctx context.Context) bool {
+					f, _ := s.server.Forward(incustest.DefaultNetwork, listen)
+					f.Ports[0].TargetAddress = s.server.Address("web-0-g1")
+					if err := s.Incus.UpdateNetworkForward(ctx, incustest.DefaultNetwork, listen, f, ""); err != nil {
+						s.violated("%s", err)
+					}
+					return true
+				})
+				s.server.FailNth(1, patchOf("web-0-g1"), 400, "no")
+			},
+			want: "web-1-g0 active 1.0.0 Running; web-2-g0 active 1.0.0 Running → web-1-g0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, s *sim) {
+				if strings.Contains(tc.want, "web-2") {
+					s.wish.App.Type = "quorum"
+					s.scaled(3)
+				}
+				s.mustCreate()
+				s.server.Remove("web-0-g0")
+				s.wish.Known = map[string]int{"0": 0, "1": 0}
+				tc.spoil(s)
+				_, err := s.Apply(s.context(), s.wish, s.facts(false))
+				if err == nil {
+					t.Fatal("want it taken back")
+				}
+				s.expect("afterwards", tc.want)
+				shown, _ := s.server.Forward(incustest.DefaultNetwork, listen)
+				does, there := s.server.ForwardInForce(incustest.DefaultNetwork, listen)
+				if !there || !slices.Equal(does.Ports, shown.Ports) {
+					t.Errorf("the network does %+v and shows %+v", does.Ports, shown.Ports)
+				}
+			})
+		})
+	}
+}
+
+// TestAFormerEndpointLeadsBackToWhatRuns has a killed run lead the endpoint to a candidate, which the next run, with another
+// endpoint, goes on with and takes back. Those who come by the former one still find somebody.
+func TestAFormerEndpointLeadsBackToWhatRuns(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, s *sim) {
+		s.mustCreate()
+		s.server.Remove("web-0-g0")
+		s.wish.Known = map[string]int{"0": 0, "1": 0}
+		s.server.Kill(1, patchOf("web-0-g1"), false)
+		if _, err := s.upgrade("1.0.0"); err == nil {
+			t.Fatal("the killed run ended well")
+		}
+		s.server.Revive()
+		s.expect("after the kill", "web-0-g1 candidate 1.0.0 Running; web-1-g0 active 1.0.0 Running → web-0-g1")
+		s.wish.Endpoint = nil
+		s.server.FailNth(2, patchOf("web-0-g1"), 400, "no") // after the one that takes it over
+		if _, err := s.upgrade("1.0.0"); err == nil {
+			t.Fatal("want it taken back")
+		}
+		s.expect("afterwards", "web-1-g0 active 1.0.0 Running → web-1-g0")
+	})
+}
+
+// turn starts or stops an instance by hand.
+func (s *sim) turn(name, action string) {
+	s.t.Helper()
+	op, err := s.Incus.UpdateInstanceState(s.t.Context(), name, incus.InstanceStatePut{Action: action, Force: action == "stop"})
+	if err == nil {
+		err = op.Wait(s.t.Context())
+	}
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }

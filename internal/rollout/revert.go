@@ -143,6 +143,11 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 	}
 	if m.Blue == nil {
 		r.leadAway(ctx, m)
+		if !r.facts.New && !r.rolls() {
+			if err := r.leadElsewhere(ctx, m); err != nil {
+				return err
+			}
+		}
 	}
 	if err := r.putBackFound(ctx, m); err != nil {
 		return err
