@@ -73,30 +73,42 @@ func (l *Lease) Check(ctx context.Context) error {
 func (l *Lease) sure() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lost == nil && l.clock.Now().Before(l.until), l.lost
+	return l.lost == nil && notYet(l.clock.Now(), l.until), l.lost
 }
 
-// renew writes a later expiry and then looks whether somebody has taken over before that: whoever does so looks after it
-// has made its term, so that one of the two always sees the other. The caller has the token.
+// notYet tells whether a moment is still to come, by both clocks that a reading has: the monotonic one stands still while the
+// machine sleeps (Linux), and the other one can be set.
+func notYet(now, moment time.Time) bool {
+	return now.Before(moment) && now.Round(0).Before(moment.Round(0))
+}
+
+// record is the lease as a record that lasts until an instant of the server's clock.
+func (l *Lease) record(expires time.Time) record {
+	return record{Term: l.term, Holder: l.holder, Acquired: l.acquired, Expires: expires}
+}
+
+// renew writes a later expiry, where the term is the run's own, and then looks whether somebody has taken over before that:
+// whoever does so looks after it has made its term, so that one of the two always sees the other. The caller has the token.
 func (l *Lease) renew(ctx context.Context) error {
 	began := l.clock.Now()
 	l.mu.Lock()
-	ahead, acquired := l.ahead, l.acquired
+	own := l.record(began.Add(l.ahead).Add(l.time))
 	l.mu.Unlock()
-	own := record{Term: l.term, Holder: l.holder, Acquired: acquired, Expires: began.Add(ahead).Add(l.time)}
-	err := l.chain.write(ctx, own)
-	if errors.Is(err, incus.ErrNotFound) {
+	var others *othersTerm
+	switch err := l.chain.write(ctx, own); {
+	case errors.As(err, &others):
+		return l.lose(others.Error())
+	case errors.Is(err, incus.ErrNotFound):
 		return l.lose("its term is gone: another run has taken the App over, or somebody has deleted it")
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	terms, now, err := l.chain.read(ctx)
 	if err != nil {
 		return err
 	}
-	if last := terms.last(); last.Term != l.term {
-		return l.lose(fmt.Sprintf("%s has taken the App over with term %d", last.Holder, last.Term))
+	if last := terms.last(); !last.same(own) {
+		return l.lose((&othersTerm{last}).Error())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,12 +155,17 @@ func (l *Lease) Release(ctx context.Context) error {
 	ctx, stop := detached(ctx, releaseTime)
 	defer stop()
 	l.mu.Lock()
-	own := record{Term: l.term, Holder: l.holder, Acquired: l.acquired, Expires: l.clock.Now().Add(l.ahead), Released: true}
+	own := l.record(l.clock.Now().Add(l.ahead))
 	l.mu.Unlock()
-	return l.chain.write(ctx, own)
+	own.Released = true
+	var others *othersTerm
+	if err := l.chain.write(ctx, own); !errors.As(err, &others) {
+		return err
+	}
+	return nil
 }
 
-// Forget ends the lease of an App that is gone, with all of its terms.
+// Forget ends the lease of an App that is gone, with all of its terms. The next App of that name begins with the first again.
 func (l *Lease) Forget(ctx context.Context) error {
 	l.end()
 	if _, lost := l.sure(); lost != nil {
@@ -156,7 +173,7 @@ func (l *Lease) Forget(ctx context.Context) error {
 	}
 	ctx, stop := detached(ctx, releaseTime)
 	defer stop()
-	return l.chain.remove(ctx, l.term+1)
+	return l.chain.remove(ctx, l.record(time.Time{}), l.term+1)
 }
 
 // end stops the renewals.

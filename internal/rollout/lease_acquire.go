@@ -106,19 +106,19 @@ func (l *Leases) attempt(ctx context.Context, lease *Lease) (holding, error) {
 	// that not both take the App for theirs.
 	all, now, err = lease.chain.read(ctx)
 	if err != nil {
-		return holding{}, errors.Join(fmt.Errorf("look whether nobody else works on it: %w", err), lease.chain.profiles.DeleteProfile(ctx, lease.chain.name(own.Term)))
+		return holding{}, errors.Join(fmt.Errorf("look whether nobody else works on it: %w", err), lease.chain.withdraw(ctx, own))
 	}
 	for _, r := range all {
 		if r.Term < own.Term && (r.live(now) || r.Term == before.Term && r != before) {
-			return holding{r, now}, errors.Join(ErrBusy, lease.chain.profiles.DeleteProfile(ctx, lease.chain.name(own.Term)))
+			return holding{r, now}, errors.Join(ErrBusy, lease.chain.withdraw(ctx, own))
 		}
 	}
-	if last := all.last(); last.Term != own.Term || last.Holder != own.Holder {
+	if last := all.last(); !last.same(own) {
 		return holding{last, now}, ErrBusy
 	}
 	lease.term, lease.acquired = own.Term, own.Acquired
 	lease.until, lease.ahead = began.Add(lease.time-leaseMargin), now.Sub(lease.clock.Now())
-	_ = lease.chain.remove(ctx, own.Term) // old terms harm nobody: the next run tries again
+	_ = lease.chain.remove(ctx, own, own.Term) // old terms harm nobody: the next run tries again
 	return holding{}, nil
 }
 
@@ -173,7 +173,7 @@ func (l *Leases) other(ctx context.Context, lease *Lease, own record, cause erro
 		return holding{}, errors.Join(cause, err)
 	}
 	last := all.last()
-	if last.Term == own.Term && last.Holder == own.Holder {
+	if last.same(own) {
 		// Our own, answered late. It is let go, and taken anew by the next attempt, which looks at everything again.
 		own.Released = true
 		if err := lease.chain.write(ctx, own); err != nil {

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,11 +17,15 @@ import (
 // The terms of an App's lease are profiles, since making a profile of a name is what exactly one of several callers
 // succeeds in, also through different members of a cluster (a PUT with If-Match is not: see the facts in the design). The
 // highest term is the holder's, and only its holder writes it.
+//
+// The number alone does not say whose a term is: with an App its terms go, and those of the next App of that name begin again
+// at 1. A holder that has slept meanwhile would find its number, and another run's term under it.
 
 // Profiles is what a lease needs of the server, in the project that leases are kept in.
 type Profiles interface {
 	// GetProfilesAt lists the profiles, with the time by the server's clock.
 	GetProfilesAt(ctx context.Context) ([]incus.Profile, time.Time, error)
+	GetProfile(ctx context.Context, name string) (profile *incus.Profile, etag string, err error)
 	CreateProfile(ctx context.Context, profile incus.Profile) error
 	UpdateProfile(ctx context.Context, name string, profile incus.Profile, etag string) error
 	DeleteProfile(ctx context.Context, name string) error
@@ -38,6 +43,9 @@ type record struct {
 // ours tells whether a run of ours has written it. A profile of that name may be somebody else's: nobody may take the App
 // then, nor the profile away.
 func (r record) ours() bool { return r.Holder != "" }
+
+// same tells whether two are one run's term, at whatever time it was written.
+func (r record) same(other record) bool { return r.Term == other.Term && r.Holder == other.Holder }
 
 // live tells whether a term holds the App at an instant of the server's clock.
 func (r record) live(now time.Time) bool { return r.Term > 0 && !r.Released && now.Before(r.Expires) }
@@ -115,14 +123,53 @@ func (c chain) create(ctx context.Context, r record) error {
 	return c.profiles.CreateProfile(ctx, c.profile(r))
 }
 
+// write writes a term of the run's own. An othersTerm says that it is another run's by now; what has become that since the look
+// at it is told by its ETag, which the server compares.
 func (c chain) write(ctx context.Context, r record) error {
-	return c.profiles.UpdateProfile(ctx, c.name(r.Term), c.profile(r), "")
+	etag, err := c.own(ctx, r)
+	if err != nil {
+		return err
+	}
+	return c.profiles.UpdateProfile(ctx, c.name(r.Term), c.profile(r), etag)
 }
 
-// remove deletes the terms before one.
-func (c chain) remove(ctx context.Context, before int64) error {
-	all, _, err := c.read(ctx)
+// othersTerm is that the term of a run is another one's.
+type othersTerm struct{ record }
+
+// Error implements error.
+func (o *othersTerm) Error() string {
+	return fmt.Sprintf("%s has taken the App over with term %d", cmp.Or(o.Holder, "somebody"), o.Term)
+}
+
+// own looks whether a term is the run's own still, and returns the ETag that it has then.
+func (c chain) own(ctx context.Context, r record) (etag string, err error) {
+	there, etag, err := c.profiles.GetProfile(ctx, c.name(r.Term))
 	if err != nil {
+		return "", err
+	}
+	if is := (record{Term: r.Term, Holder: there.Config[keyHolder]}); !is.same(r) {
+		return "", &othersTerm{is}
+	}
+	return etag, nil
+}
+
+// withdraw deletes a term that the run has made and can't keep.
+func (c chain) withdraw(ctx context.Context, r record) error {
+	var others *othersTerm
+	_, err := c.own(ctx, r)
+	if err == nil {
+		err = c.profiles.DeleteProfile(ctx, c.name(r.Term))
+	}
+	if errors.As(err, &others) || errors.Is(err, incus.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// remove deletes the terms before one, as long as the last of all is the run's own: low numbers may be another run's else.
+func (c chain) remove(ctx context.Context, own record, before int64) error {
+	all, _, err := c.read(ctx)
+	if err != nil || !all.last().same(own) {
 		return err
 	}
 	for _, r := range all {

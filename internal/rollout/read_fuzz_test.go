@@ -148,6 +148,9 @@ type shelved struct {
 func (l shelved) GetProfilesAt(context.Context) ([]incus.Profile, time.Time, error) {
 	return l.all, l.now, nil
 }
+func (shelved) GetProfile(context.Context, string) (*incus.Profile, string, error) {
+	return nil, "", incus.ErrForbidden
+}
 func (shelved) CreateProfile(context.Context, incus.Profile) error { return incus.ErrForbidden }
 func (shelved) UpdateProfile(context.Context, string, incus.Profile, string) error {
 	return incus.ErrForbidden
