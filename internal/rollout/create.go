@@ -65,7 +65,7 @@ func (r *run) make(ctx context.Context, m *move, deadline time.Time) error {
 		}
 		m.started = post.Start
 	} else {
-		m.green, m.node, m.started = m.Candidate, m.Candidate.Node, true
+		m.green, m.node, m.started, m.found = m.Candidate, m.Candidate.Node, true, m.Candidate.found()
 		// From here on it is this run's: the one that made it stops where it sees that.
 		claim := incus.InstancePatch{Config: map[string]string{app.KeyRun: r.id}, Description: &m.want.Spec.Hot.Description}
 		if err := r.Incus.PatchInstance(ctx, m.name, claim, ""); err != nil {
@@ -118,6 +118,12 @@ func (r *run) post(m *move) incus.InstancesPost {
 	}
 	maps.Copy(config, tags.Config())
 	config[app.KeyRun] = r.id
+	if m.found != "" {
+		config[app.KeyFound] = m.found
+	}
+	if r.facts.New && m == r.moves[0] {
+		config[app.KeyCreating] = "true"
+	}
 	maps.Copy(config, m.bindingTags())
 	if r.wish.Arguments != "" {
 		config[app.KeyArguments] = r.wish.Arguments

@@ -62,11 +62,16 @@ func (e *Engine) destroyApp(ctx context.Context, name string, prior Observation)
 	if look != nil {
 		left = o
 	}
-	return Result{Observation: left, Warnings: warnings}, &Failure{
+	failure := &Failure{
 		Kind: err, App: name, Doing: "remove it", Cause: err,
 		Now:    []string{fmt.Sprintf("Still there and still in state: %s.", joined(left.names()))},
 		Advice: mendAndDestroy,
 	}
+	var remains *undeleted
+	if errors.As(err, &remains) && e.stuck(after, remains.name, err) {
+		failure.Advice = fmt.Sprintf("Mend what keeps the server from deleting %s, which is stopped, and destroy again: it goes on where it stopped. terraform state rm forgets it.", remains.name)
+	}
+	return Result{Observation: left, Warnings: warnings}, failure
 }
 
 // forsake lets the Apps that name this one do without it, and says which they are. Nothing keeps it from going.

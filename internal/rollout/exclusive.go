@@ -182,7 +182,7 @@ func (r *run) keepVolumes(ctx context.Context, m *move) error {
 			return err
 		}
 	}
-	return r.snapshot(ctx, m) // also where blue is marked: the run that did it may have moved what stays now
+	return r.snapshot(ctx, m, snapshotName) // also where blue is marked: the run that did it may have moved what stays now
 }
 
 // resume brings blue back to where it was before it was stopped for a green that is gone by now: its volumes, its devices,

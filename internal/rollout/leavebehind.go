@@ -20,7 +20,7 @@ func (u *undeleted) Error() string { return fmt.Sprintf("delete %s: %s", u.name,
 func (u *undeleted) Unwrap() error { return u.err }
 
 // leaveBehind goes on without the deletion of a candidate that never served. A server that died while it made an instance leaves one
-// that it can neither start nor delete (Incus 6.0.4), which must not stand in the App's way for ever: the member takes the
+// that it can neither start nor delete (Incus 6.0.4), which must not stand in the App's way for ever: its member takes the
 // generation after it. It returns the cause where that can't be done.
 func (r *run) leaveBehind(ctx context.Context, m *move, i *Instance, cause error) error {
 	if !r.stuck(ctx, i.Name, cause) {
@@ -30,8 +30,11 @@ func (r *run) leaveBehind(ctx context.Context, m *move, i *Instance, cause error
 		m.Generation = max(m.Generation, i.Tags.Generation+1)
 		m.Instance = r.wish.instanceName(m.Member.Key, m.Generation)
 		if m.name = r.nameNow(m.Move); m.name == i.Name {
-			return cause // a machine, of which there is none beside it: the name is its own
+			return cause // of a machine there is none beside it: the name is its own
 		}
+	}
+	if err := r.disarm(ctx, i.Name); err != nil {
+		return fmt.Errorf("%w; and free what it holds: %w", cause, err)
 	}
 	r.warn(undeletable, "instance %s can't be deleted: %s. It is stopped and serves nothing, and the App goes on without it. "+
 		"A server that died while it made an instance leaves it like this: mend what the message names on the server; the next apply tries to delete it again.", i.Name, cause)
@@ -39,31 +42,25 @@ func (r *run) leaveBehind(ctx context.Context, m *move, i *Instance, cause error
 }
 
 // stuck tells whether an instance is there, does not run, and was not deleted although the server answers.
-func (r *run) stuck(ctx context.Context, name string, err error) bool {
+func (e *Engine) stuck(ctx context.Context, name string, err error) bool {
 	var kept *undeleted
 	if ctx.Err() != nil || !errors.As(err, &kept) {
 		return false
 	}
-	now, _, look := r.Incus.GetInstance(ctx, name)
+	now, _, look := e.Incus.GetInstance(ctx, name)
 	return look == nil && now.Status == incus.StatusStopped
 }
 
-// disarm takes from a candidate that can't be deleted what the instance before it needs back.
-func (r *run) disarm(ctx context.Context, m *move, cause error) error {
-	if !r.stuck(ctx, m.name, cause) {
-		return cause
-	}
-	raw, etag, err := r.Incus.GetInstance(ctx, m.name)
+// disarm takes from a candidate that can't be deleted what another instance of its member needs.
+func (r *run) disarm(ctx context.Context, name string) error {
+	raw, etag, err := r.Incus.GetInstance(ctx, name)
 	if err != nil {
-		return cause
+		return err
 	}
 	put := raw.Put()
 	put.Devices, _ = app.WithoutAddresses(raw.Devices)
-	for _, v := range r.wish.App.Volumes {
-		delete(put.Devices, v.Name)
+	for device := range mountsIn(raw.Devices) {
+		delete(put.Devices, device)
 	}
-	if err := r.update(ctx, m.name, put, etag); err != nil {
-		return fmt.Errorf("%w; and free what it holds: %w", cause, err)
-	}
-	return nil
+	return r.update(ctx, name, put, etag)
 }

@@ -86,3 +86,71 @@ func TestWhatAServerLeftHalfMadeStandsInNobodysWay(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIsLeftBehindHoldsNothing has the server and the process die over an instance with a static address, which the next one needs.
+func TestWhatIsLeftBehindHoldsNothing(t *testing.T) {
+	creation := incustest.To(http.MethodPost, "/1.0/instances")
+	t.Run("of a creation", func(t *testing.T) {
+		bubble(t, 1, func(t *testing.T, s *sim) {
+			s.exclusive()
+			s.server.HalfMakeNth(1, creation)
+			if _, err := s.create(); err == nil || !strings.Contains(err.Error(), "terraform untaint") {
+				t.Fatalf("the first run ended with %v, want the way out of a destroy that fails", err)
+			}
+			if _, err := s.destroy(); err == nil || !strings.Contains(err.Error(), "keeps the server from deleting web-g0") {
+				t.Errorf("the destroy ended with %v, want what to do", err)
+			}
+			if _, err := s.create(); err != nil {
+				t.Error(err)
+			}
+			s.expect("after the next run", "web-g0 candidate 1.0.0 Stopped; web-g1 active 1.0.0 Running → nothing")
+		})
+	})
+	for version, want := range map[string]string{
+		"1.1.0": "web-g1 candidate 1.1.0 Stopped; web-g2 active 1.1.0 Running → nothing",
+		"1.0.0": "web-g0 active 1.0.0 Running; web-g1 candidate 1.1.0 Stopped → nothing",
+	} {
+		t.Run("of an update in place, then "+version, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, s *sim) {
+				s.exclusive()
+				s.mustCreate()
+				s.fill("what it wrote")
+				s.server.HalfMakeNth(1, creation)
+				s.server.Kill(1, creation, true)
+				if _, err := s.upgrade("1.1.0"); err == nil {
+					t.Fatal("the killed run ended well")
+				}
+				s.server.Revive()
+				if _, err := s.upgrade(version); err != nil {
+					t.Error(err)
+				}
+				s.expect("after the next run", want)
+				s.checkData("after the next run")
+			})
+		})
+	}
+}
+
+func TestARunningCandidateBesideOneLeftBehindIsGoneOnWith(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, s *sim) {
+		s.exclusive()
+		s.wish.App.Devices = nil
+		s.mustCreate()
+		s.fill("found")
+		if _, err := s.destroy(); err != nil {
+			t.Fatal(err)
+		}
+		s.server.HalfMakeNth(1, incustest.To(http.MethodPost, "/1.0/instances"))
+		if _, err := s.create(); err == nil {
+			t.Fatal("the first run ended well")
+		}
+		s.server.Kill(1, patchOf("web-g1"), false)
+		if _, err := s.create(); err == nil {
+			t.Fatal("the killed run ended well")
+		}
+		s.server.Revive()
+		s.mustCreate()
+		s.expect("after the next run", "web-g0 candidate 1.0.0 Stopped; web-g1 active 1.0.0 Running → nothing")
+		s.checkData("after the next run")
+	})
+}

@@ -113,9 +113,14 @@ func (o Observation) Instances() []*Instance {
 	return all
 }
 
-// unfinished tells whether what exists is a first creation that an earlier run left half-way: nothing has been upgraded
-// yet, and at least one member has only a candidate.
+// unfinished tells whether what exists is a first creation that an earlier run left half-way: the first instance still says
+// so, or nothing has been upgraded yet, and at least one member has only a candidate.
 func (o Observation) unfinished() bool {
+	for _, i := range o.Instances() {
+		if i.config[app.KeyCreating] == "true" {
+			return true
+		}
+	}
 	half := false
 	for _, m := range o.Members {
 		for _, i := range []*Instance{m.Active, m.Candidate} {

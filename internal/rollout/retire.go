@@ -194,11 +194,8 @@ func (r *run) discardCandidates(ctx context.Context) error {
 			if err := r.rebind(ctx, nil, []*Instance{i}); err != nil {
 				return err
 			}
-			if r.finds(m) {
-				if err := r.stopNow(ctx, i.Name); err != nil {
-					return fmt.Errorf("stop %s: %w", i.Name, err)
-				}
-				if err := r.putBack(ctx, i); err != nil {
+			if m.Blue == nil {
+				if err := r.putBack(ctx, i, i.found()); err != nil {
 					return err
 				}
 			}
@@ -256,6 +253,9 @@ func (r *run) retire(ctx context.Context) error {
 	}
 	if err := r.noteArguments(ctx); err != nil {
 		return r.stopped("note the arguments on the App", "", err)
+	}
+	if err := r.noteWhole(ctx); err != nil {
+		return r.stopped("note that the App is whole", "", err)
 	}
 	if err := r.unfollow(ctx); err != nil {
 		return r.stopped("lead other Apps to the members that stay", "", err)
@@ -327,6 +327,24 @@ func (r *run) noteArguments(ctx context.Context) error {
 		}
 		patch := incus.InstancePatch{Config: map[string]string{app.KeyArguments: r.wish.Arguments}, Description: &m.want.Spec.Hot.Description}
 		return r.Incus.PatchInstance(ctx, m.Instance, patch, "")
+	}
+	return nil
+}
+
+// noteWhole takes back that the App is being created: see unfinished.
+func (r *run) noteWhole(ctx context.Context) error {
+	for _, m := range r.moves {
+		i := m.green
+		if i == nil {
+			i = m.Blue
+		}
+		if i == nil || m.Action == Remove || m.Action == Skip || i.config[app.KeyCreating] != "true" {
+			continue
+		}
+		patch := incus.InstancePatch{Config: map[string]string{app.KeyCreating: "false"}, Description: &m.want.Spec.Hot.Description}
+		if err := r.Incus.PatchInstance(ctx, i.Name, patch, ""); err != nil {
+			return err
+		}
 	}
 	return nil
 }

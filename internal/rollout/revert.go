@@ -51,6 +51,11 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		failure.Kind = ErrRevertFailed
 		failure.Now = append(failure.Now, left...)
 		failure.Now = append(failure.Now, "What is left is kept in state and looked at again by the next plan.")
+		for m, err := range stuck {
+			if r.facts.New && r.stuck(ctx, m.name, err) {
+				failure.Advice = fmt.Sprintf("Mend what keeps the server from deleting %s and apply again. Or run terraform untaint on this resource: the next apply then makes the App beside it, and tries to delete it.", m.name)
+			}
+		}
 		return failure
 	}
 	if settled := r.settledMembers(); len(settled) > 0 {
@@ -166,8 +171,11 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 	r.leadAway(ctx, m)
 	left := r.takeAway(ctx, m)
 	if left != nil {
-		if err := r.disarm(ctx, m, left); err != nil {
-			return err
+		if !r.stuck(ctx, m.name, left) {
+			return left
+		}
+		if err := r.disarm(ctx, m.name); err != nil {
+			return fmt.Errorf("%w; and free what it holds: %w", left, err)
 		}
 	}
 	if m.down {

@@ -75,7 +75,7 @@ type move struct {
 	run          string            // whose green is; empty for this run's own
 	green        *Instance         // what it moves to, as last seen
 	down         bool              // blue was stopped
-	kept         bool              // what its first instance found on its volumes is kept
+	found        string            // the snapshot of what its first instance found on its volumes; empty for none
 	stopped      time.Time         // when this run began to stop blue, in place
 	made         []volume          // volumes that this run made
 	transfers    []*transfer       // volumes that are copied to where green is to have them
@@ -257,18 +257,22 @@ func (r *run) replace(ctx context.Context, m *move) error {
 	return r.stand(ctx, m)
 }
 
-// commit makes a creation whole: endpoint first, then each member's promotion. An App is complete when no member is a
-// candidate any more, which is how a later run tells a creation that was cut short from one that is somebody's.
+// commit promotes what was created, and then leads the endpoint to it: what serves is never a candidate, which the next run
+// may throw away with its data.
 func (r *run) commit(ctx context.Context) error {
-	if err := r.ensureEndpoint(ctx); err != nil {
-		return &step{doing: "lead the endpoint to a member", err: err}
-	}
-	return r.each(ctx, createParallel, Create, func(ctx context.Context, m *move) error {
+	err := r.each(ctx, createParallel, Create, func(ctx context.Context, m *move) error {
 		if m.stage >= promoted {
 			return nil
 		}
 		return r.promote(ctx, m)
 	})
+	if err != nil {
+		return err
+	}
+	if err := r.ensureEndpoint(ctx); err != nil {
+		return &step{doing: "lead the endpoint to a member", err: err}
+	}
+	return nil
 }
 
 func (r *run) allPromoted() bool {

@@ -4,39 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 )
 
-// A member's first instance may find data: volumes that were kept when the App was destroyed, or whose instance somebody has deleted. It
-// is kept by snapshots, as an update in place keeps it, from before that instance starts until it has been promoted. A
-// candidate that is all that a member has was therefore started on what they hold.
+// A member's first instance may find data: volumes that were kept when the App was destroyed, or whose instance somebody has deleted.
+// It is kept by a snapshot, as an update in place keeps it, from before that instance starts until it is promoted. The
+// instance says which snapshot that is: whatever else is on the server, it is put back for that one only.
 
 // keepFound keeps the data that a member's first instance is about to run on.
 func (r *run) keepFound(ctx context.Context, m *move) error {
-	if !r.finds(m) {
+	if r.plan.Class != app.ExclusiveHolder || m.Action != Create || m.Blue != nil {
 		return nil
 	}
-	if err := r.dropSnapshots(ctx, m); err != nil { // of an update that was cut short at its very end
+	if err := r.dropSnapshots(ctx, m); err != nil { // of what was cut short at its very end
 		return err
 	}
-	if err := r.snapshot(ctx, m); err != nil {
+	name := snapshotPrefix + r.id
+	if err := r.snapshot(ctx, m, name); err != nil {
 		return err
 	}
-	m.kept = true
+	m.found = name
 	return nil
 }
 
-// finds tells whether a member's instance is its first, with volumes that nobody else writes.
-func (r *run) finds(m *move) bool {
-	return r.plan.Class == app.ExclusiveHolder && m.Action == Create && m.Blue == nil
-}
+// found is the snapshot of what a candidate that is all its member has found on its volumes, empty for none.
+func (i *Instance) found() string { return i.config[app.KeyFound] }
 
 // putBackFound puts the data back that a member's first instance had found and that never served. The instance is there
 // still: were this cut short, it tells the next run to do the same.
 func (r *run) putBackFound(ctx context.Context, m *move) error {
-	if !r.finds(m) || m.foreign || m.stage >= promoted || !m.kept && m.Candidate == nil {
+	if m.found == "" || m.foreign || m.stage >= promoted && (r.wish.Endpoint == nil || r.ledEndpoint) {
 		return nil
 	}
 	raw, err := r.find(ctx, m)
@@ -51,10 +51,12 @@ func (r *run) putBackFound(ctx context.Context, m *move) error {
 			return fmt.Errorf("stop %s: %w", m.name, err)
 		}
 	}
-	if err := r.restore(ctx, m); err != nil {
-		return err
+	for _, v := range r.exclusiveVolumes(m) {
+		if err := r.putBackOne(ctx, r.near(m), v.pool, v.name, m.found); err != nil {
+			return err
+		}
 	}
-	return r.dropSnapshots(ctx, m)
+	return nil
 }
 
 // stopNow stops an instance that serves nothing.
@@ -66,41 +68,59 @@ func (e *Engine) stopNow(ctx context.Context, name string) error {
 	return err
 }
 
-// putBack puts the volumes of an instance back to their snapshots, where they have any. Nothing may run on them.
-func (e *Engine) putBack(ctx context.Context, i *Instance) error {
+// putBack stops a candidate that never served and puts the member's own volumes back to a snapshot, where they have it.
+func (e *Engine) putBack(ctx context.Context, i *Instance, snapshot string) error {
+	if snapshot == "" {
+		return nil
+	}
+	if err := e.stopNow(ctx, i.Name); err != nil {
+		return fmt.Errorf("stop %s: %w", i.Name, err)
+	}
 	for device, mounted := range i.Mounts {
 		at := e.at(i.spot(device))
-		there, err := hasSnapshot(ctx, at, mounted.Pool, mounted.Volume)
-		if err == nil && there {
-			e.log(ctx, "restore volume", map[string]any{"volume": mounted.Volume})
-			err = at.RestoreStoragePoolVolumeSnapshot(ctx, mounted.Pool, mounted.Volume, snapshotName)
+		have, _, err := at.GetStoragePoolVolume(ctx, mounted.Pool, mounted.Volume)
+		switch {
+		case errors.Is(err, incus.ErrNotFound):
+			continue
+		case err != nil:
+			return fmt.Errorf("look at volume %s of %s: %w", mounted.Volume, i.Name, err)
+		case have.Config[app.KeyApp] != i.Tags.App || have.Config[app.KeyMember] != i.Tags.Member:
+			continue // somebody else's, or of all members
 		}
-		if err == nil && there {
-			err = dropSnapshot(ctx, at, mounted.Pool, mounted.Volume)
-		}
-		if err != nil {
-			return fmt.Errorf("put volume %s back to what %s had found on it: %w", mounted.Volume, i.Name, err)
+		if err := e.putBackOne(ctx, at, mounted.Pool, mounted.Volume, snapshot); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// putBackUnserved is putBack before an App is destroyed, for the members whose data is what it was before a candidate that has not been
-// promoted: it is kept for whatever takes it over next.
+func (e *Engine) putBackOne(ctx context.Context, at Incus, pool, volume, snapshot string) error {
+	if there, err := e.restoreOne(ctx, at, pool, volume, snapshot); err != nil || !there {
+		return err
+	}
+	return dropSnapshot(ctx, at, pool, volume, snapshot)
+}
+
+// putBackUnserved puts back, before an App is destroyed, what candidates that were not promoted may have written: the data
+// is kept for whatever takes it over next.
 func (e *Engine) putBackUnserved(ctx context.Context, o Observation) error {
 	for _, key := range o.Keys() {
 		m := o.Members[key]
-		if m.Active != nil && !m.Active.Marked {
-			continue // it has its data to itself
-		}
-		for _, i := range []*Instance{m.Candidate, m.Active} {
-			if i == nil {
+		for _, i := range slices.Concat(m.Retired, []*Instance{m.Candidate}) {
+			if i == nil || i.Tags.Phase != app.Candidate || m.Active != nil && !m.Active.Marked {
 				continue
 			}
-			if err := e.stopNow(ctx, i.Name); err != nil {
+			if err := e.stopNow(ctx, i.Name); err != nil { // also one that an update in place has made
 				return fmt.Errorf("stop %s: %w", i.Name, err)
 			}
-			if err := e.putBack(ctx, i); err != nil {
+			if m.Active == nil {
+				if err := e.putBack(ctx, i, i.found()); err != nil {
+					return err
+				}
+			}
+		}
+		if m.Active != nil && m.Active.Marked {
+			if err := e.putBack(ctx, m.Active, snapshotName); err != nil {
 				return err
 			}
 		}

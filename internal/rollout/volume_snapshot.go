@@ -5,28 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 )
 
-// snapshotName is the name of the snapshots that an update in place takes. A volume has one at a time.
-const snapshotName = "homelab-ops-before-update"
+// Names of the snapshots of what volumes held before an instance ran on them that may have to go again. One that a creation takes
+// is named after its run: only the instance that was made then says that it may be put back.
+const (
+	snapshotPrefix = "homelab-ops-before-"
+	snapshotName   = snapshotPrefix + "update"
+)
 
 // snapshot keeps a member's volumes as they are now, where they aren't kept already.
-func (r *run) snapshot(ctx context.Context, m *move) error {
+func (r *run) snapshot(ctx context.Context, m *move, name string) error {
 	for _, v := range r.exclusiveVolumes(m) {
 		if r.fresh(m, v) || m.moving(v) {
 			continue
 		}
-		if there, err := r.hasSnapshot(ctx, m, v); err != nil || there {
+		at, pool := r.keptAt(m, v)
+		if there, err := hasSnapshot(ctx, at, pool, v.name, name); err != nil || there {
 			if err != nil {
 				return err
 			}
 			continue
 		}
-		op, err := r.near(m).CreateStoragePoolVolumeSnapshot(ctx, v.pool, v.name, snapshotName)
+		op, err := at.CreateStoragePoolVolumeSnapshot(ctx, pool, v.name, name)
 		if err == nil {
-			err = await(ctx, op, func() (bool, error) { return r.hasSnapshot(ctx, m, v) })
+			err = await(ctx, op, func() (bool, error) { return hasSnapshot(ctx, at, pool, v.name, name) })
 		}
 		if err != nil {
 			return fmt.Errorf("take a snapshot of volume %s: %w", v.name, err)
@@ -52,63 +58,77 @@ func (r *run) restore(ctx context.Context, m *move) error {
 		if r.fresh(m, v) {
 			continue
 		}
-		there, err := r.hasSnapshot(ctx, m, v)
-		if err != nil {
-			return err
-		}
-		if !there {
-			continue
-		}
-		r.log(ctx, "restore volume", map[string]any{"volume": v.name})
 		at, pool := r.keptAt(m, v)
-		if err := at.RestoreStoragePoolVolumeSnapshot(ctx, pool, v.name, snapshotName); err != nil {
-			return fmt.Errorf("put volume %s back to snapshot %s: %w", v.name, snapshotName, err)
+		if _, err := r.restoreOne(ctx, at, pool, v.name, snapshotName); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) hasSnapshot(ctx context.Context, m *move, v volume) (bool, error) {
-	at, pool := r.keptAt(m, v)
-	return hasSnapshot(ctx, at, pool, v.name)
+// restoreOne puts a volume back to a snapshot, where it has that.
+func (e *Engine) restoreOne(ctx context.Context, at Incus, pool, volume, name string) (there bool, err error) {
+	if there, err = hasSnapshot(ctx, at, pool, volume, name); err != nil || !there {
+		return there, err
+	}
+	e.log(ctx, "restore volume", map[string]any{"volume": volume, "snapshot": name})
+	if err := at.RestoreStoragePoolVolumeSnapshot(ctx, pool, volume, name); err != nil {
+		return true, fmt.Errorf("put volume %s back to snapshot %s: %w", volume, name, err)
+	}
+	return true, nil
 }
 
-func hasSnapshot(ctx context.Context, at Incus, pool, volume string) (bool, error) {
-	snapshots, err := at.GetStoragePoolVolumeSnapshots(ctx, pool, volume)
+func hasSnapshot(ctx context.Context, at Incus, pool, volume, name string) (bool, error) {
+	ours, err := snapshotsOf(ctx, at, pool, volume)
+	return slices.Contains(ours, name), err
+}
+
+// snapshotsOf names the snapshots of a volume that are ours.
+func snapshotsOf(ctx context.Context, at Incus, pool, volume string) ([]string, error) {
+	all, err := at.GetStoragePoolVolumeSnapshots(ctx, pool, volume)
 	if errors.Is(err, incus.ErrNotFound) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("list the snapshots of volume %s: %w", volume, err)
+		return nil, fmt.Errorf("list the snapshots of volume %s: %w", volume, err)
 	}
-	return slices.ContainsFunc(snapshots, func(s incus.StorageVolumeSnapshot) bool { return s.Name == snapshotName }), nil
+	var ours []string
+	for _, s := range all {
+		if strings.HasPrefix(s.Name, snapshotPrefix) {
+			ours = append(ours, s.Name)
+		}
+	}
+	return ours, nil
 }
 
-// dropSnapshots removes the snapshots of an update in place that is over.
+// dropSnapshots removes the snapshots of an update in place or of a creation that is over.
 func (r *run) dropSnapshots(ctx context.Context, m *move) error {
 	for _, v := range r.exclusiveVolumes(m) {
 		at, pool := r.keptAt(m, v)
-		if err := dropSnapshot(ctx, at, pool, v.name); err != nil {
+		ours, err := snapshotsOf(ctx, at, pool, v.name)
+		if err != nil {
 			return err
+		}
+		for _, name := range ours {
+			if err := dropSnapshot(ctx, at, pool, v.name, name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// dropSnapshot removes the snapshot of a volume, where it has one.
-func dropSnapshot(ctx context.Context, at Incus, pool, volume string) error {
-	if there, err := hasSnapshot(ctx, at, pool, volume); err != nil || !there {
-		return err
-	}
-	op, err := at.DeleteStoragePoolVolumeSnapshot(ctx, pool, volume, snapshotName)
+// dropSnapshot removes a snapshot of a volume. One that is gone is fine.
+func dropSnapshot(ctx context.Context, at Incus, pool, volume, name string) error {
+	op, err := at.DeleteStoragePoolVolumeSnapshot(ctx, pool, volume, name)
 	if err == nil {
 		err = await(ctx, op, func() (bool, error) {
-			there, look := hasSnapshot(ctx, at, pool, volume)
+			there, look := hasSnapshot(ctx, at, pool, volume, name)
 			return !there, look
 		})
 	}
 	if err != nil && !errors.Is(err, incus.ErrNotFound) {
-		return fmt.Errorf("remove snapshot %s of volume %s: %w", snapshotName, volume, err)
+		return fmt.Errorf("remove snapshot %s of volume %s: %w", name, volume, err)
 	}
 	return nil
 }
