@@ -314,7 +314,10 @@ func (r *run) repairEndpoint(ctx context.Context) error {
 	if first == nil {
 		return nil
 	}
-	return r.lead(ctx, first)
+	if err := r.lead(ctx, first); err != nil {
+		return err
+	}
+	return r.assure(ctx) // it may have led to a candidate of an earlier run, which goes next
 }
 
 // ensureEndpoint leads the endpoint to the first member, by ordinal, that this run leaves running.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
+	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
@@ -33,6 +34,28 @@ func TestAnEndpointThatWasOvertakenLeadsOnBeforeAnythingStops(t *testing.T) {
 		},
 		"upgraded member by member": {
 			prepare:  func(s *sim) { s.wish.App.Type = "quorum"; s.mustCreate() },
+			overtake: func(s *sim) error { s.server.Overtake(1, changes); _, err := s.upgrade("1.1.0"); return err },
+		},
+		"upgraded in place": {
+			prepare: func(s *sim) {
+				s.wish.App.Volumes = []renderer.Volume{{Name: "data", Path: "/data"}}
+				s.wish.Rollout.AllowDowntime = true
+				s.mustCreate()
+			},
+			overtake: func(s *sim) error { s.server.Overtake(1, changes); _, err := s.upgrade("1.1.0"); return err },
+		},
+		"repaired, and a candidate goes": {
+			prepare: func(s *sim) {
+				s.mustCreate()
+				s.server.Remove("web-0-g0")
+				s.wish.Known = map[string]int{"0": 0}
+				s.server.Kill(1, patchOf("web-0-g1"), false)
+				if _, err := s.upgrade("1.0.0"); err == nil {
+					s.t.Fatal("want it killed")
+				}
+				s.server.Revive()
+				s.leadByHand("web-0-g1")
+			},
 			overtake: func(s *sim) error { s.server.Overtake(1, changes); _, err := s.upgrade("1.1.0"); return err },
 		},
 		"reverted": {

@@ -39,10 +39,12 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 	if err := context.Cause(ctx); err != nil {
 		return &step{instance: m.name, doing: "stop " + m.Blue.Name, err: err}
 	}
+	asked := r.Clock.Now()
 	if err := r.standAside(ctx, m); err != nil {
 		return err
 	}
 	m.stopped = r.Clock.Now()
+	deadline = deadline.Add(m.stopped.Sub(asked)) // green can't help what blue takes to end
 	if err := r.takeOver(ctx, m); err != nil {
 		return err
 	}
@@ -86,16 +88,23 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 	return r.release(ctx, m)
 }
 
-// standAside leads the endpoint and other Apps away from an instance that is stopped before its successor can take its place.
-// Where it is the only member they have none until then.
+// standAside leads the endpoint and other Apps away from an instance that is stopped before its successor can take its place,
+// and lets it end what it has begun. Where it is the only member they have none until then, and keep coming.
 func (r *run) standAside(ctx context.Context, m *move) error {
-	if other := r.stayingUp(m); other != nil {
+	other := r.stayingUp(m)
+	if other != nil {
 		if err := r.moveEndpoint(ctx, m.Blue, other); err != nil {
 			return &step{instance: m.Blue.Name, doing: "lead the endpoint to " + other.Name, err: err}
 		}
 	}
 	if err := r.rebind(ctx, nil, []*Instance{m.Blue}); err != nil {
 		return &step{instance: m.Blue.Name, doing: "lead other Apps away from " + m.Blue.Name, err: err}
+	}
+	if other == nil {
+		return nil
+	}
+	if err := r.relieve(ctx, m.Blue); err != nil {
+		return &step{instance: m.Blue.Name, doing: "drain " + m.Blue.Name, err: err}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -152,6 +153,44 @@ func TestAMemberThatIsDownIsLookedAtOften(t *testing.T) {
 				result, err := s.upgrade("1.1.0")
 				if down := result.Downtime["0"]; err != nil || down < 1050*time.Millisecond || down > 1200*time.Millisecond {
 					t.Errorf("down for %s (%v), want it to be seen within 150 ms that it answers", down, err)
+				}
+			})
+		})
+	}
+}
+
+// connected is what a kernel shows that has a connection to port 8080 open, or none.
+func connected(open bool) incus.ExecResult {
+	if !open {
+		return incus.ExecResult{}
+	}
+	return incus.ExecResult{Stdout: []byte("   0: 0100630A:1F90 0200630A:8A3C 01 00000000:00000000\n")}
+}
+
+// TestConnectionsEndBeforeAMemberIsStoppedInPlace has clients take longer to end what they have begun than green may take to
+// become healthy. Where no other member serves they would come on and on, and are not waited for.
+func TestConnectionsEndBeforeAMemberIsStoppedInPlace(t *testing.T) {
+	for first, replicas := range map[string]int{"web-0-g0": 2, "web-g0": 1} {
+		t.Run(first, func(t *testing.T) {
+			bubble(t, replicas, func(t *testing.T, s *sim) {
+				s.wish.App.Volumes = []renderer.Volume{{Name: "data", Path: "/data"}}
+				s.wish.Rollout.AllowDowntime, s.wish.Rollout.DrainTimeout = true, time.Minute
+				s.alone = func(incus.Instance) bool { return replicas == 1 }
+				s.mustCreate()
+				began := time.Now()
+				open := func() bool { return time.Since(began) < 30*time.Second }
+				s.server.OnExec = func(_ context.Context, c incustest.Command) (incus.ExecResult, error) {
+					return connected(c.Instance == first && open()), nil
+				}
+				stops := s.server.OnStop
+				s.server.OnStop = func(i incus.Instance, put incus.InstanceStatePut) error {
+					if i.Name == first && open() != (replicas == 1) {
+						t.Errorf("%s was stopped with a connection open: %t", first, open())
+					}
+					return stops(i, put)
+				}
+				if _, err := s.upgrade("1.1.0"); err != nil {
+					t.Fatal(err)
 				}
 			})
 		})
