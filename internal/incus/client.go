@@ -18,6 +18,7 @@ type Client struct {
 	project string
 	target  string
 	guard   func(context.Context) error
+	aside   bool // its requests take no place among the bounded ones
 }
 
 // link is what a family of clients shares.
@@ -96,10 +97,19 @@ func (c *Client) UseTarget(member string) *Client {
 }
 
 // Guard returns a copy of the client that asks before every request which may change anything, and doesn't make it where the
-// answer is an error.
+// answer is an error. It asks when the request would leave: after its wait for a place, and again before each repetition. What
+// it asks must come from a client of Aside, since the request that waits for the answer has its place by then.
 func (c *Client) Guard(may func(context.Context) error) *Client {
 	copied := *c
 	copied.guard = may
+	return &copied
+}
+
+// Aside returns a copy of the client whose requests are not counted among those that MaxConcurrency bounds: for the few that
+// others wait for while they have a place, or that must not be late because the server is busy.
+func (c *Client) Aside() *Client {
+	copied := *c
+	copied.aside = true
 	return &copied
 }
 

@@ -116,11 +116,6 @@ func (c *Client) write(ctx context.Context, k call) error {
 
 // do makes a call, with repetition where that is safe.
 func (c *Client) do(ctx context.Context, k call) (*answer, error) {
-	if c.guard != nil && k.method != http.MethodGet {
-		if err := c.guard(ctx); err != nil {
-			return nil, fmt.Errorf("%s %s was not sent: %w", k.method, withoutSecrets(c.location(k)), err)
-		}
-	}
 	if !k.anyone {
 		if err := c.ensureTrust(ctx); err != nil {
 			return nil, err
@@ -132,12 +127,19 @@ func (c *Client) do(ctx context.Context, k call) (*answer, error) {
 // attempt makes a call once.
 func (c *Client) attempt(ctx context.Context, k call) (*answer, error) {
 	location := c.location(k)
-	if !k.waiting {
+	if !k.waiting && !c.aside {
 		if err := c.link.places.Acquire(ctx, 1); err != nil {
-			cause := context.Cause(ctx)
-			return nil, &Error{Method: k.method, Path: withoutSecrets(location), Message: cause.Error() + " (not sent)", Err: errors.Join(err, cause)}
+			return nil, givenUp(ctx, k, location)
 		}
 		defer c.link.places.Release(1)
+	}
+	if c.guard != nil && k.method != http.MethodGet {
+		if err := c.guard(ctx); err != nil {
+			return nil, &notLet{fmt.Errorf("%s %s was not sent: %w", k.method, withoutSecrets(location), err)}
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, givenUp(ctx, k, location)
 	}
 	sent, stop := bounded(ctx, k)
 	defer stop()
@@ -150,6 +152,18 @@ func (c *Client) attempt(ctx context.Context, k call) (*answer, error) {
 	c.log(ctx, k, location, began, got, err)
 	return got, err
 }
+
+// givenUp describes a call whose caller gave up before it was sent.
+func givenUp(ctx context.Context, k call, location string) *Error {
+	cause := context.Cause(ctx)
+	return &Error{Method: k.method, Path: withoutSecrets(location), Message: cause.Error() + " (not sent)", Err: errors.Join(ctx.Err(), cause)}
+}
+
+// notLet is a call that the client's guard did not let go. What kept the guard from saying yes may heal with time, but is its own
+// to wait for.
+type notLet struct{ error }
+
+func (n *notLet) Unwrap() error { return n.error }
 
 // request builds the HTTP request of a call.
 func (c *Client) request(ctx context.Context, k call, location string) (*http.Request, error) {

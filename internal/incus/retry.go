@@ -42,7 +42,8 @@ func (c *Client) repeat(ctx context.Context, k call, once func() (*answer, error
 // repeatable tells whether repeating a failed call can neither do anything twice nor be pointless.
 func (c *Client) repeatable(k call, err error) bool {
 	var failed *Error
-	if !errors.As(err, &failed) || pointless(err, c.link.answered.Load()) {
+	var guarded *notLet
+	if errors.As(err, &guarded) || !errors.As(err, &failed) || pointless(err, c.link.answered.Load()) {
 		return false
 	}
 	read := k.method == http.MethodGet

@@ -97,7 +97,7 @@ func (p *Provider) connect(ctx context.Context, m model) (*connection.Connection
 		return nil, diags
 	}
 	leases := &rollout.Leases{
-		Profiles:      func(project string) rollout.Profiles { return client.UseProject(project) },
+		Profiles:      rollout.ProfilesOf(client),
 		CreateProject: client.CreateProject, Coordination: s.coordination, Wait: s.leaseWait, Holder: holder(),
 	}
 	engine := &rollout.Engine{

@@ -111,7 +111,7 @@ func (s *stage) occupy(name string) (release func()) {
 		s.t.Fatal(err)
 	}
 	leases := &rollout.Leases{
-		Profiles:      func(project string) rollout.Profiles { return client.UseProject(project) },
+		Profiles:      rollout.ProfilesOf(client),
 		CreateProject: client.CreateProject, Coordination: s.project, Holder: "ann@desk",
 	}
 	lease, err := leases.Acquire(s.t.Context(), s.project, name, "7")

@@ -12,7 +12,7 @@ import (
 func (w *world) leases(holder string) *rollout.Leases {
 	client := w.incus.Client(w.t)
 	return &rollout.Leases{
-		Profiles:      func(project string) rollout.Profiles { return client.UseProject(project) },
+		Profiles:      rollout.ProfilesOf(client),
 		CreateProject: client.CreateProject, Holder: holder,
 	}
 }

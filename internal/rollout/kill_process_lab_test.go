@@ -103,7 +103,7 @@ func leasedEngine(client *incus.Client) (*rollout.Engine, error) {
 		return nil, err
 	}
 	leases := &rollout.Leases{
-		Profiles:      func(project string) rollout.Profiles { return client.UseProject(project) },
+		Profiles:      rollout.ProfilesOf(client),
 		CreateProject: client.CreateProject, Coordination: client.Project(),
 		Time: leaseTime, Wait: time.Minute, Holder: fmt.Sprintf("process %d", os.Getpid()),
 	}

@@ -15,7 +15,7 @@ const DefaultCoordination = "homelab-ops-meta"
 
 // Leases is where and how runs take their leases.
 type Leases struct {
-	// Profiles returns the profiles of a project.
+	// Profiles returns the profiles of a project; see ProfilesOf.
 	Profiles func(project string) Profiles
 	// CreateProject makes the coordination project where it is missing.
 	CreateProject func(ctx context.Context, project incus.Project) error

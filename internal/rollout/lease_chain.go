@@ -31,6 +31,12 @@ type Profiles interface {
 	DeleteProfile(ctx context.Context, name string) error
 }
 
+// ProfilesOf are the profiles of a client's server, for Leases. They are reached beside all else that the client asks for: a
+// request that waits for its lease has a place among those, and a lease must be renewed however busy they keep the server.
+func ProfilesOf(client *incus.Client) func(project string) Profiles {
+	return func(project string) Profiles { return client.Aside().UseProject(project) }
+}
+
 // record is one term.
 type record struct {
 	Term     int64

@@ -46,7 +46,7 @@ func TestLabClusterNoTwoRunsEverHoldAnApp(t *testing.T) {
 		}
 		t.Cleanup(client.Close)
 		all = append(all, &rollout.Leases{
-			Profiles:      func(project string) rollout.Profiles { return client.UseProject(project) },
+			Profiles:      rollout.ProfilesOf(client),
 			CreateProject: client.CreateProject, Coordination: project, Holder: fmt.Sprintf("run %d through %s", n, alive[n%len(alive)]),
 		})
 	}

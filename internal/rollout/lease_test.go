@@ -22,7 +22,7 @@ import (
 func (s *sim) leases(holder string) *rollout.Leases {
 	client := s.server.Client(s.t)
 	return &rollout.Leases{
-		Profiles:      func(project string) rollout.Profiles { return client.UseProject(project) },
+		Profiles:      rollout.ProfilesOf(client),
 		CreateProject: client.CreateProject, Holder: holder,
 	}
 }
