@@ -33,7 +33,7 @@ const (
 	KeyVolume       = TagPrefix + "volume"    // of a custom volume: its name within the App
 	KeyRetain       = TagPrefix + "retain"    // of a custom volume: "false" where it goes with the App
 	KeyCopyOf       = TagPrefix + "copy-of"   // of a custom volume that is to replace one in another pool or node: where that is
-	KeyHeld         = TagPrefix + "held"      // of a stopped instance: the devices that its successor has taken over, as JSON
+	KeyHeld         = TagPrefix + "held"      // of a stopped instance: what it had before its successor took over, as JSON
 	KeyFound        = TagPrefix + "found"     // of a member's first instance: the snapshot of what its volumes held before it was started
 	KeyCreating     = TagPrefix + "creating"  // of the App's first instance: "true" until the creation is whole
 )

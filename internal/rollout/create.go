@@ -124,6 +124,9 @@ func (r *run) post(m *move) incus.InstancesPost {
 	if r.facts.New && m == r.moves[0] {
 		config[app.KeyCreating] = "true"
 	}
+	if m.waits {
+		config[keyAutostart] = never
+	}
 	maps.Copy(config, m.bindingTags())
 	if r.wish.Arguments != "" {
 		config[app.KeyArguments] = r.wish.Arguments

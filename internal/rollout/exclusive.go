@@ -32,6 +32,7 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 	late := addresses || len(m.transfers) > 0
 	if !late {
 		// What can be done while blue still serves is done before it stops.
+		m.waits = true
 		if err := r.make(ctx, m, deadline); err != nil {
 			return err
 		}
@@ -61,6 +62,8 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 		if err := r.make(ctx, m, deadline); err != nil {
 			return err
 		}
+	} else if err := r.letBoot(ctx, m); err != nil {
+		return err
 	}
 	if err := r.callStopped(ctx, m); err != nil {
 		return err

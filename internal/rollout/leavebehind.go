@@ -59,6 +59,7 @@ func (r *run) disarm(ctx context.Context, name string) error {
 	}
 	put := raw.Put()
 	put.Devices, _ = app.WithoutAddresses(raw.Devices)
+	put.Config = withAutostart(raw.Config, never)
 	for device := range mountsIn(raw.Devices) {
 		delete(put.Devices, device)
 	}

@@ -18,6 +18,9 @@ import (
 type mark struct {
 	Devices  map[string]map[string]string `json:"devices"`   // as they were
 	LastUsed time.Time                    `json:"last_used"` // when the instance was last started, by the server's word
+	// Autostart is what the instance had for keyAutostart, empty where that was left to its profiles; nil in a mark of a former
+	// version, which left it as it was.
+	Autostart *string `json:"autostart,omitempty"`
 }
 
 // markOf reads an instance's mark; there is false where it has none.
@@ -44,27 +47,33 @@ func (i *Instance) staleMark() bool {
 	return there && !i.Marked
 }
 
-// handOver marks a stopped instance and takes the addresses off it that the server lets one instance have only.
+// handOver marks a stopped instance, takes the addresses off it that the server lets one instance have only, and sees to it
+// that a server which restarts does not start it beside its successor.
 func (e *Engine) handOver(ctx context.Context, blue *Instance) error {
 	raw, etag, err := e.Incus.GetInstance(ctx, blue.Name)
 	if err != nil {
 		return err
 	}
+	m := mark{Devices: raw.Devices, LastUsed: raw.LastUsedAt}
 	if holds(raw) {
-		return nil
+		if m, _, err = markOf(raw); err != nil || m.Autostart != nil {
+			return err
+		}
 	}
-	text, err := json.Marshal(mark{Devices: raw.Devices, LastUsed: raw.LastUsedAt})
+	own := given(raw)[keyAutostart]
+	m.Autostart = &own
+	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
 	put := raw.Put()
 	put.Devices, _ = app.WithoutAddresses(raw.Devices)
-	put.Config = maps.Clone(put.Config)
+	put.Config = withAutostart(put.Config, never)
 	put.Config[app.KeyHeld] = string(text)
 	return e.update(ctx, blue.Name, put, etag)
 }
 
-// takeBack gives a marked instance its devices back and takes the mark off: its volumes are its own again.
+// takeBack gives a marked instance its devices and its configuration back and takes the mark off: its volumes are its own again.
 func (e *Engine) takeBack(ctx context.Context, name string) error {
 	raw, etag, err := e.Incus.GetInstance(ctx, name)
 	if err != nil {
@@ -75,7 +84,7 @@ func (e *Engine) takeBack(ctx context.Context, name string) error {
 		return err
 	}
 	put := raw.Put()
-	put.Config = maps.Clone(put.Config)
+	put.Config = maps.Clone(given(raw))
 	delete(put.Config, app.KeyHeld)
 	put.Devices = m.Devices
 	return e.update(ctx, name, put, etag)

@@ -155,7 +155,7 @@ func (r *run) writeOnce(ctx context.Context, m *move, want Rendered) error {
 		return err
 	}
 	put := raw.Put()
-	put.Config, put.Devices = maps.Clone(put.Config), maps.Clone(put.Devices)
+	put.Config, put.Devices = maps.Clone(given(raw)), maps.Clone(put.Devices)
 	spec := want.Spec
 	for key := range put.Config {
 		if _, wanted := spec.Hot.Config[key]; !wanted && isLimit(key) {

@@ -366,7 +366,7 @@ func (l listed) of(name string) (Observation, error) {
 func newInstance(raw *incus.Instance, tags app.Tags, server *incus.Server) *Instance {
 	i := &Instance{
 		Name: raw.Name, Node: raw.Location, Tags: tags, Running: raw.Running(), Frozen: raw.Status == incus.StatusFrozen,
-		Marked: holds(raw), Mounts: mountsIn(raw.Devices), described: raw.Description, config: raw.Config, devices: raw.Devices, profiles: raw.Profiles, status: raw.Status,
+		Marked: holds(raw), Mounts: mountsIn(raw.Devices), described: raw.Description, config: given(raw), devices: raw.Devices, profiles: raw.Profiles, status: raw.Status,
 		memory: raw.ExpandedConfig[keyMemory], vm: raw.Type == "virtual-machine",
 	}
 	if i.Node == "none" || i.Node == "" {

@@ -56,7 +56,7 @@ func (e *Engine) written(ctx context.Context, name string, put incus.InstancePut
 	}
 	for key := range now.Config {
 		_, kept := put.Config[key]
-		same = same && (kept || !app.OurKey(key) && !isLimit(key))
+		same = same && (kept || !app.OurKey(key) && !isLimit(key) && key != keyAutostart)
 	}
 	for device, options := range put.Devices {
 		same = same && maps.Equal(now.Devices[device], options)

@@ -54,7 +54,7 @@ func FuzzBindings(f *testing.F) {
 }
 
 func FuzzMark(f *testing.F) {
-	for _, text := range []string{``, `null`, `{}`, `{"devices":{"eth0":{"type":"nic"}}}`, `{"last_used":"2026-01-01T00:00:00Z"}`, `{"devices":null`, `[]`} {
+	for _, text := range []string{``, `null`, `{}`, `{"devices":{"eth0":{"type":"nic"}}}`, `{"last_used":"2026-01-01T00:00:00Z"}`, `{"autostart":"true"}`, `{"devices":null`, `[]`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

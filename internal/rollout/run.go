@@ -82,6 +82,7 @@ type move struct {
 	data         map[string]string // volumes of an earlier cluster that it goes on with, by their name within the App
 	empowered    bool              // the App type was asked to make green the authority: what it led to may be unknown
 	started      bool              // green was started
+	waits        bool              // green is made while blue still runs on its volumes
 	served       bool              // an endpoint led to green, which goes
 	foreign      bool              // the name is somebody else's: nothing to take away
 	reloaded     bool              // runs on its new configuration, and bears it
