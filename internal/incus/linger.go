@@ -10,7 +10,7 @@ import (
 const (
 	// readTime and changeTime are how long one answer is waited for: a server, or the member of a cluster that it asks in turn,
 	// may take connections and never answer again. A cluster says only after 45 s that it has no quorum (Incus 6.0.4), and what
-	// takes longer than a minute the server does in the background.
+	// takes longer than a minute the server does in the background, but for the calls that are patient.
 	readTime   = 90 * time.Second
 	changeTime = 2 * time.Minute
 	// lingerTime is how long the answer to a change is waited for after the caller has given up.
@@ -32,7 +32,10 @@ func bounded(ctx context.Context, k call) (context.Context, context.CancelFunc) 
 	case k.method == http.MethodGet:
 		return context.WithTimeoutCause(ctx, readTime, noAnswer(readTime))
 	}
-	sent, stop := context.WithTimeoutCause(context.WithoutCancel(ctx), changeTime, noAnswer(changeTime))
+	sent, stop := context.WithoutCancel(ctx), func() {}
+	if !k.patient {
+		sent, stop = context.WithTimeoutCause(sent, changeTime, noAnswer(changeTime))
+	}
 	sent, cancel := context.WithCancelCause(sent)
 	abandoned := context.AfterFunc(ctx, func() {
 		timer := time.NewTimer(lingerTime)

@@ -3,6 +3,7 @@ package incus_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,4 +87,42 @@ func TestServerThatTakesARequestAndNeverAnswersIsNotReachable(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAVolumeThatIsPutBackIsWaitedForAsLongAsItTakes(t *testing.T) {
+	restore := func(t *testing.T, ctx context.Context) (time.Duration, error) {
+		server := incustest.New()
+		client := server.Client(t)
+		if err := client.CreateStoragePoolVolume(ctx, "default", incus.StorageVolume{Name: "v"}); err != nil {
+			t.Fatal(err)
+		}
+		op, err := client.CreateStoragePoolVolumeSnapshot(ctx, "default", "v", "s")
+		if err == nil {
+			err = op.Wait(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Meanwhile(1, incustest.To(http.MethodPut, "/1.0/storage-pools/**"), func(context.Context) bool {
+			time.Sleep(30 * time.Minute)
+			return true
+		})
+		began := time.Now()
+		err = client.RestoreStoragePoolVolumeSnapshot(ctx, "default", "v", "s")
+		took := time.Since(began)
+		time.Sleep(time.Hour)
+		return took, err
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if took, err := restore(t, t.Context()); err != nil || took != 30*time.Minute {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer stop()
+		if took, err := restore(t, ctx); !errors.Is(err, incus.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) || took > 11*time.Minute {
+			t.Errorf("its caller's time of 10m was over, and after %s it ended with %v", took, err)
+		}
+	})
 }

@@ -29,6 +29,7 @@ type call struct {
 	target  bool   // goes to the client's target
 	leader  bool   // a cluster answers it through the leader of its database
 	waiting bool   // a long poll: takes no place among the bounded requests
+	patient bool   // answered only when long work is done: waited for as long as the caller likes
 	stream  bool   // the answer is no JSON envelope
 	limit   int64  // of the answer's size, where stream
 	anyone  bool   // needs no trust

@@ -37,13 +37,16 @@ func (c *Client) CreateStoragePoolVolumeSnapshot(ctx context.Context, pool, volu
 // Description and configuration stay. While a running instance uses the volume it is ErrInUse. A snapshot that is not there
 // is ErrNotFound: the call looks first, since the server tries all the same and fails with whatever its storage says.
 //
+// The server answers when it is done, which is at once where the storage driver has snapshots of its own, and takes as long as
+// the data does where it copies (dir, rbd): ctx alone bounds it.
+//
 // A snapshot that is older than the first start of an instance with the volume has files that no instance owns.
 func (c *Client) RestoreStoragePoolVolumeSnapshot(ctx context.Context, pool, volume, snapshot string) error {
 	var found StorageVolumeSnapshot
 	if _, err := c.get(ctx, call{path: volumesPath(pool, volume, "snapshots", snapshot), target: true}, &found); err != nil {
 		return err
 	}
-	return c.write(ctx, call{method: http.MethodPut, path: volumesPath(pool, volume), body: map[string]string{"restore": snapshot}, target: true})
+	return c.write(ctx, call{method: http.MethodPut, path: volumesPath(pool, volume), body: map[string]string{"restore": snapshot}, target: true, patient: true})
 }
 
 // DeleteStoragePoolVolumeSnapshot deletes a snapshot of a custom volume.

@@ -63,6 +63,9 @@ func (r *run) beginning() bool {
 func (r *run) form(ctx context.Context) error {
 	deadline := r.Clock.Now().Add(r.wish.Rollout.HealthyDeadline)
 	err := r.each(ctx, createParallel, Create, func(ctx context.Context, m *move) error {
+		if err := r.ready(ctx, m); err != nil {
+			return err
+		}
 		if err := r.create(ctx, m, deadline); err != nil {
 			return err
 		}

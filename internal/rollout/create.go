@@ -22,20 +22,27 @@ func (r *run) create(ctx context.Context, m *move, deadline time.Time) error {
 	return r.begin(ctx, m, deadline)
 }
 
-// make makes the instance of a move, as a candidate, with its volumes, and pushes its files. One that an earlier run made,
+// ready makes the volumes of a move, and keeps what its first instance finds on them. How long that takes says nothing of the
+// instance's health: its deadline comes after.
+func (r *run) ready(ctx context.Context, m *move) error {
+	m.stage = max(m.stage, attempted)
+	if err := r.provide(ctx, m); err != nil {
+		return &step{instance: m.name, doing: "make the volumes of " + m.name, err: err}
+	}
+	if m.Candidate != nil {
+		return nil
+	}
+	if err := r.keepFound(ctx, m); err != nil {
+		return &step{instance: m.name, doing: "keep the data for " + m.name, err: err}
+	}
+	return nil
+}
+
+// make makes the instance of a move whose volumes are ready, as a candidate, and pushes its files. One that an earlier run made,
 // and that runs, is gone on with.
 func (r *run) make(ctx context.Context, m *move, deadline time.Time) error {
 	fail := func(doing string, err error) error {
 		return &step{instance: m.name, doing: doing + " " + m.name, err: err}
-	}
-	m.stage = max(m.stage, attempted)
-	if err := r.provide(ctx, m); err != nil {
-		return fail("make the volumes of", err)
-	}
-	if m.Candidate == nil {
-		if err := r.keepFound(ctx, m); err != nil {
-			return fail("keep the data for", err)
-		}
 	}
 	hot, err := r.bound(ctx, m)
 	if err != nil {

@@ -207,11 +207,6 @@ func expected(w Wish, p Plan) error {
 	return nil
 }
 
-// detached returns a fresh context of its own deadline that a cancelled run can still finish or go back on.
-func detached(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), limit)
-}
-
 // runID marks one run among all.
 func (e *Engine) runID() string {
 	if e.RunID != nil {

@@ -53,8 +53,8 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 		if err := r.carry(ctx, m); err != nil {
 			return err
 		}
-		deadline = r.Clock.Now().Add(r.wish.Rollout.HealthyDeadline) // the copies have taken their time
 	}
+	deadline = r.Clock.Now().Add(r.wish.Rollout.HealthyDeadline) // the stop, snapshots and copies have taken their time
 	if err := r.yield(ctx, m); err != nil {
 		return err
 	}

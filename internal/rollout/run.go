@@ -229,6 +229,9 @@ func (r *run) each(ctx context.Context, parallel int, action Action, verb func(c
 
 // bringUp makes a member that has no instance, up to a passed gate.
 func (r *run) bringUp(ctx context.Context, m *move) error {
+	if err := r.ready(ctx, m); err != nil {
+		return err
+	}
 	deadline := r.Clock.Now().Add(r.wish.Rollout.HealthyDeadline)
 	if err := r.create(ctx, m, deadline); err != nil {
 		return err

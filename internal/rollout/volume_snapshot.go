@@ -30,10 +30,13 @@ func (r *run) snapshot(ctx context.Context, m *move, name string) error {
 			}
 			continue
 		}
-		op, err := at.CreateStoragePoolVolumeSnapshot(ctx, pool, v.name, name)
-		if err == nil {
-			err = await(ctx, op, func() (bool, error) { return hasSnapshot(ctx, at, pool, v.name, name) })
-		}
+		err := unhurried(ctx, func(ctx context.Context) error {
+			op, err := at.CreateStoragePoolVolumeSnapshot(ctx, pool, v.name, name)
+			if err == nil {
+				err = await(ctx, op, func() (bool, error) { return hasSnapshot(ctx, at, pool, v.name, name) })
+			}
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("take a snapshot of volume %s: %w", v.name, err)
 		}
@@ -72,7 +75,8 @@ func (e *Engine) restoreOne(ctx context.Context, at Incus, pool, volume, name st
 		return there, err
 	}
 	e.log(ctx, "restore volume", map[string]any{"volume": volume, "snapshot": name})
-	if err := at.RestoreStoragePoolVolumeSnapshot(ctx, pool, volume, name); err != nil {
+	err = unhurried(ctx, func(ctx context.Context) error { return at.RestoreStoragePoolVolumeSnapshot(ctx, pool, volume, name) })
+	if err != nil {
 		return true, fmt.Errorf("put volume %s back to snapshot %s: %w", volume, name, err)
 	}
 	return true, nil
@@ -120,13 +124,16 @@ func (r *run) dropSnapshots(ctx context.Context, m *move) error {
 
 // dropSnapshot removes a snapshot of a volume. One that is gone is fine.
 func dropSnapshot(ctx context.Context, at Incus, pool, volume, name string) error {
-	op, err := at.DeleteStoragePoolVolumeSnapshot(ctx, pool, volume, name)
-	if err == nil {
-		err = await(ctx, op, func() (bool, error) {
-			there, look := hasSnapshot(ctx, at, pool, volume, name)
-			return !there, look
-		})
-	}
+	err := unhurried(ctx, func(ctx context.Context) error {
+		op, err := at.DeleteStoragePoolVolumeSnapshot(ctx, pool, volume, name)
+		if err == nil {
+			err = await(ctx, op, func() (bool, error) {
+				there, look := hasSnapshot(ctx, at, pool, volume, name)
+				return !there, look
+			})
+		}
+		return err
+	})
 	if err != nil && !errors.Is(err, incus.ErrNotFound) {
 		return fmt.Errorf("remove snapshot %s of volume %s: %w", name, volume, err)
 	}
