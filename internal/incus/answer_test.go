@@ -180,13 +180,58 @@ func TestListsAndObjectsAreNotTakenForEachOther(t *testing.T) {
 	}
 }
 
-func TestAWriteThatSomethingElseAnswersHasAnUnknownOutcome(t *testing.T) {
-	for _, body := range []string{"<html>hello</html>", `{}`, ""} {
-		if err := answering(t, 200, "text/html", []byte(body)).DeleteProfile(t.Context(), "a"); !errors.Is(err, incus.ErrOutcomeUnknown) {
-			t.Errorf("%q: got %v", body, err)
+func TestAChangeThatSomethingElseAnswersHasAnUnknownOutcomeUnlessItIsRefused(t *testing.T) {
+	for _, tc := range []struct {
+		status  int
+		body    string
+		unknown bool
+	}{
+		{200, "<html>hello</html>", true},
+		{200, `{}`, true},
+		{200, "", true},
+		{400, "<html>bad request</html>", false},
+		{403, "<html>forbidden</html>", false},
+		{404, "<html>no such site</html>", false},
+		{413, "<html>too large</html>", false},
+		{429, `{"message":"too many requests"}`, false},
+		{500, "<html>internal server error</html>", true},
+		{502, "<html>bad gateway</html>", true},
+		{503, "<html>no server is available</html>", true},
+		{503, "upstream connect error or disconnect/reset before headers. reset reason: connection termination", true},
+		{504, "<html>gateway time-out</html>", true},
+		{504, `{"message":"The upstream server is timing out"}`, true},
+		{500, `{"type":"error","error":"it is Incus's own","error_code":500}`, false},
+		{503, `{"type":"error","error":"it is Incus's own","error_code":503}`, false},
+	} {
+		client := answering(t, tc.status, "text/html", []byte(tc.body))
+		_, start := client.DeleteInstance(t.Context(), "a")
+		for _, err := range []error{client.DeleteProfile(t.Context(), "a"), start} {
+			if err == nil || errors.Is(err, incus.ErrNotFound) || errors.Is(err, incus.ErrOutcomeUnknown) != tc.unknown {
+				t.Errorf("%d %q: got %v, want that its outcome is unknown: %t", tc.status, tc.body, err, tc.unknown)
+			}
+			if tc.unknown && (errors.Is(err, incus.ErrBusy) || !strings.Contains(err.Error(), "outcome unknown")) {
+				t.Errorf("%d %q: got %v, which invites to do it again", tc.status, tc.body, err)
+			}
+		}
+		if _, err := client.GetServer(t.Context()); errors.Is(err, incus.ErrOutcomeUnknown) || errors.Is(err, incus.ErrBusy) != (tc.status == 503) {
+			t.Errorf("%d %q: a read got %v", tc.status, tc.body, err)
 		}
 	}
-	if err := answering(t, 404, "text/html", []byte("<html>no such site</html>")).DeleteProfile(t.Context(), "a"); err == nil || errors.Is(err, incus.ErrNotFound) {
+}
+
+func TestAConnectionThatSomethingElseRefusesLeavesNothingUnknown(t *testing.T) {
+	client, err := incus.New(incus.Config{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		status, body := http.StatusOK, `{"type":"sync","metadata":{"api_extensions":["instance_port_forward"]}}`
+		if r.Method == http.MethodPost {
+			status, body = http.StatusGatewayTimeout, "<html>gateway time-out</html>"
+		}
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.PortForward(t.Context(), "a", "", 80)
+	if err == nil || errors.Is(err, incus.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "POST /1.0/instances/a/port-forward") || !strings.Contains(err.Error(), "HTTP 504") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -41,15 +41,22 @@ func readEnvelope(got *answer, k call, location string) error {
 }
 
 // foreign describes an answer that is not one of Incus. All it tells of is whether to try again, or to mend the access.
+//
+// Of a change it tells that this was not made only where it refuses the request itself (4xx). One that could not wait any longer
+// (504) or lost the connection (502) has sent the request on; one that knows of no server to send it to (503) mostly has not,
+// but there are some that say the same where the connection broke later (Envoy), and none that says which. So only a read
+// may be made again at once for that; what became of a change has to be looked at.
 func foreign(fail *Error, got *answer, parseErr error) error {
-	switch got.code {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	change := fail.Method != http.MethodGet
+	switch {
+	case got.code == http.StatusUnauthorized, got.code == http.StatusForbidden:
 		fail.Kind = ErrForbidden
-	case http.StatusServiceUnavailable:
+	case got.code == http.StatusServiceUnavailable && !change:
 		fail.Kind = ErrBusy
 	}
 	fail.Message, fail.Err = "not an answer of Incus but of something in front of it: "+shown(got), parseErr
-	if fail.Method != http.MethodGet && got.code < 400 {
+	if change && (got.code < 400 || got.code >= 500) {
+		fail.Message += " (outcome unknown)"
 		fail.Err = errors.Join(ErrOutcomeUnknown, parseErr)
 	}
 	return fail

@@ -66,11 +66,14 @@ func portFailure(resp *http.Response, k call, location string) error {
 	if err != nil {
 		return &Error{Kind: ErrUnreachable, Method: k.method, Path: location, Status: resp.StatusCode, Message: err.Error(), Err: err}
 	}
-	fail := readEnvelope(&answer{code: resp.StatusCode, raw: content}, k, location)
+	asked := k
+	asked.method = http.MethodGet // connecting changes nothing
+	fail := readEnvelope(&answer{code: resp.StatusCode, header: resp.Header, raw: content}, asked, location)
 	var failed *Error
 	if !errors.As(fail, &failed) {
 		return &Error{Method: k.method, Path: location, Status: resp.StatusCode, Message: "the server did not open the connection"}
 	}
+	failed.Method = k.method
 	if strings.Contains(failed.Message, "port forward connection") {
 		failed.Kind = ErrPortClosed
 	}
