@@ -40,12 +40,10 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 	if err := context.Cause(ctx); err != nil {
 		return &step{instance: m.name, doing: "stop " + m.Blue.Name, err: err}
 	}
-	asked := r.Clock.Now()
 	if err := r.standAside(ctx, m); err != nil {
 		return err
 	}
 	m.stopped = r.Clock.Now()
-	deadline = deadline.Add(m.stopped.Sub(asked)) // green can't help what blue takes to end
 	if err := r.takeOver(ctx, m); err != nil {
 		return err
 	}
@@ -54,7 +52,7 @@ func (r *run) replaceExclusive(ctx context.Context, m *move) error {
 			return err
 		}
 	}
-	deadline = r.Clock.Now().Add(r.wish.Rollout.HealthyDeadline) // the stop, snapshots and copies have taken their time
+	deadline = r.Clock.Now().Add(r.wish.Rollout.HealthyDeadline) // what blue took to end, snapshots and copies are nothing that green can help
 	if err := r.yield(ctx, m); err != nil {
 		return err
 	}
