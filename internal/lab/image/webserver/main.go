@@ -35,6 +35,10 @@ const (
 // lateAfter is long enough for a short sustained health gate to pass and short enough to fail within a settle time.
 const lateAfter = 6 * time.Second
 
+// lastWords is how long the server lives on when it has closed its connections. The container's network goes with it, and what
+// a busy kernel has not delivered by then is lost: its clients would wait for an answer from nobody.
+const lastWords = 300 * time.Millisecond
+
 func main() {
 	version := flag.String("version", "", "what / answers")
 	behaviour := flag.String("behaviour", good, "good, bad, dead or late")
@@ -66,6 +70,7 @@ func serve(ctx context.Context, address string, handler http.Handler) error {
 	if err := server.Shutdown(bounded); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	time.Sleep(lastWords)
 	return nil
 }
 
