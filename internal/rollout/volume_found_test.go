@@ -155,3 +155,25 @@ func TestWhatTheEndpointLeadsToIsNeverThrownAway(t *testing.T) {
 		})
 	}
 }
+
+// TestASnapshotWhoseEndIsNotKnownIsTakenAgain since a server that dies over one lists it, too.
+func TestASnapshotWhoseEndIsNotKnownIsTakenAgain(t *testing.T) {
+	taken := incustest.To(http.MethodPost, "/1.0/storage-pools/*/volumes/custom/*/snapshots")
+	for name, tc := range map[string]struct{ forgotten, want int }{"once": {1, 2}, "each time": {0, 2}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, s *sim) {
+				s.exclusive()
+				s.mustCreate()
+				s.fill("precious")
+				s.server.ForgetNth(tc.forgotten, taken)
+				if _, err := s.upgrade("1.1.0"); err != nil {
+					t.Fatal(err)
+				}
+				if got := s.server.Count(taken); got != tc.want {
+					t.Errorf("the snapshot was taken %d times, want %d", got, tc.want)
+				}
+				s.checkData("afterwards")
+			})
+		})
+	}
+}

@@ -30,18 +30,37 @@ func (r *run) snapshot(ctx context.Context, m *move, name string) error {
 			}
 			continue
 		}
-		err := unhurried(ctx, func(ctx context.Context) error {
-			op, err := at.CreateStoragePoolVolumeSnapshot(ctx, pool, v.name, name)
-			if err == nil {
-				err = await(ctx, op, func() (bool, error) { return hasSnapshot(ctx, at, pool, v.name, name) })
-			}
-			return err
-		})
+		err := unhurried(ctx, func(ctx context.Context) error { return takeSnapshot(ctx, at, pool, v.name, name) })
 		if err != nil {
 			return fmt.Errorf("take a snapshot of volume %s: %w", v.name, err)
 		}
 	}
 	return nil
+}
+
+// takeSnapshot takes a snapshot of a volume. That it is listed proves nothing: a server that dies while its storage copies the
+// volume leaves half of one, and the data must not be put back from that. Where the server doesn't know any more how it
+// ended, it is taken again.
+func takeSnapshot(ctx context.Context, at Incus, pool, volume, name string) error {
+	for again := true; ; again = false {
+		op, err := at.CreateStoragePoolVolumeSnapshot(ctx, pool, volume, name)
+		if err == nil {
+			err = op.Wait(ctx)
+		}
+		if !errors.Is(err, incus.ErrForgotten) {
+			return err
+		}
+		there, look := hasSnapshot(ctx, at, pool, volume, name)
+		switch {
+		case look != nil || !there:
+			return errors.Join(err, look)
+		case !again:
+			return nil // a busy server forgets each time; none dies over each
+		}
+		if err := dropSnapshot(ctx, at, pool, volume, name); err != nil {
+			return err
+		}
+	}
 }
 
 // keptAt is where the snapshots of a member's volume are: where blue has it, also of one that moves.
