@@ -262,7 +262,7 @@ func (r *run) handBack(ctx context.Context, m *move) error {
 	if err := r.rebind(ctx, nil, []*Instance{green}); err != nil {
 		return fmt.Errorf("lead other Apps away from %s: %w", green.Name, err)
 	}
-	if m.Blue == nil && !r.facts.New {
+	if m.Blue == nil && !r.first() {
 		if err := r.leadElsewhere(ctx, m); err != nil {
 			return err
 		}

@@ -317,6 +317,11 @@ func (p Plan) Empty() bool {
 	})
 }
 
+// replacesServing tells whether an instance that has been promoted goes: one that somebody may use.
+func (p Plan) replacesServing() bool {
+	return slices.ContainsFunc(p.Moves, func(m Move) bool { return m.Blue != nil && (m.Action == Replace || m.Action == Remove) })
+}
+
 // Instances returns the instance that each member is afterwards.
 func (p Plan) Instances() map[string]string {
 	all := map[string]string{}

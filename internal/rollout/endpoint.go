@@ -101,7 +101,7 @@ func (r *run) lead(ctx context.Context, to *Instance) error {
 	case errors.Is(err, incus.ErrNotFound):
 		r.madeEndpoint, r.ledEndpoint, r.assured = true, true, false // also where the answer is lost
 		r.log(ctx, "create endpoint", map[string]any{"listen": want.ListenAddress, "instance": to.Name})
-		return r.Incus.CreateNetworkForward(ctx, r.network, want)
+		return r.nowLeads(to, r.Incus.CreateNetworkForward(ctx, r.network, want))
 	case err != nil:
 		return err
 	case !r.owns(*have, r.wish.App.Name):
@@ -109,7 +109,7 @@ func (r *run) lead(ctx context.Context, to *Instance) error {
 	}
 	was, is := readForward(r.network, *have), readForward(r.network, want)
 	if was.Target == is.Target && slices.Equal(was.Ports, is.Ports) {
-		return nil
+		return r.nowLeads(to, nil)
 	}
 	r.log(ctx, "move endpoint", map[string]any{"listen": want.ListenAddress, "instance": to.Name})
 	for key, value := range have.Config {
@@ -118,7 +118,19 @@ func (r *run) lead(ctx context.Context, to *Instance) error {
 		}
 	}
 	r.ledEndpoint, r.assured = true, false
-	return r.Incus.UpdateNetworkForward(ctx, r.network, want.ListenAddress, want, etag)
+	return r.nowLeads(to, r.Incus.UpdateNetworkForward(ctx, r.network, want.ListenAddress, want, etag))
+}
+
+// nowLeads notes which move's instance the endpoint leads to, or may: where the server refused, it does not.
+func (r *run) nowLeads(to *Instance, err error) error {
+	if err == nil || passing(err) {
+		for _, m := range r.moves {
+			if m.green != nil && m.green.Name == to.Name {
+				m.led = true
+			}
+		}
+	}
+	return err
 }
 
 func foreignForward(listen, network string, f incus.NetworkForward) error {

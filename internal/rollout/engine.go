@@ -80,6 +80,9 @@ func (e *Engine) apply(ctx context.Context, w Wish, f Facts) (Result, error) {
 	}
 	before.Compare(rendered)
 	plan := Decide(before, w, rendered, f)
+	if f.New && plan.replacesServing() {
+		return result, exists(w, before)
+	}
 	result.Plan = plan
 	if err := expected(w, plan); err != nil {
 		return result, err

@@ -116,8 +116,12 @@ func (o Observation) Instances() []*Instance {
 // unfinished tells whether what exists is a first creation that an earlier run left half-way: the first instance still says
 // so, or nothing has been upgraded yet, and at least one member has only a candidate.
 func (o Observation) unfinished() bool {
-	for _, i := range o.Instances() {
-		if i.config[app.KeyCreating] == "true" {
+	for _, m := range o.Members {
+		now := m.Active
+		if now == nil {
+			now = m.Candidate
+		}
+		if now != nil && now.config[app.KeyCreating] == "true" {
 			return true
 		}
 	}

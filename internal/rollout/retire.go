@@ -243,6 +243,9 @@ func (r *run) retire(ctx context.Context) error {
 	if err := r.ensureEndpoint(ctx); err != nil {
 		return r.stopped("lead the endpoint to a member", "", err)
 	}
+	if err := r.patiently(ctx, func() error { return r.noteWhole(ctx) }); err != nil {
+		return r.stopped("note that the App is whole", "", err)
+	}
 	if err := r.dropEndpoints(ctx); err != nil {
 		return r.stopped("remove former endpoints", "", err)
 	}
@@ -253,9 +256,6 @@ func (r *run) retire(ctx context.Context) error {
 	}
 	if err := r.noteArguments(ctx); err != nil {
 		return r.stopped("note the arguments on the App", "", err)
-	}
-	if err := r.noteWhole(ctx); err != nil {
-		return r.stopped("note that the App is whole", "", err)
 	}
 	if err := r.unfollow(ctx); err != nil {
 		return r.stopped("lead other Apps to the members that stay", "", err)

@@ -28,13 +28,13 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	r.log(ctx, "revert", map[string]any{"cause": cause.Error()})
 	var left []string
 	var gone []string
-	if r.facts.New && (r.madeEndpoint || len(r.observed.Forwards) > 0) {
+	if r.first() && (r.madeEndpoint || len(r.observed.Forwards) > 0) {
 		if err := r.patiently(ctx, func() error { return r.dropAllEndpoints(ctx) }); err != nil {
 			left = append(left, fmt.Sprintf("The endpoint could not be removed: %s.", err))
 		}
 	}
 	stuck := r.goBackAll(ctx)
-	if r.ledEndpoint && !r.facts.New {
+	if r.ledEndpoint && !r.first() {
 		if err := r.patiently(ctx, func() error { return r.assure(ctx) }); err != nil {
 			left = append(left, fmt.Sprintf("The endpoint leads back, as the server shows it, but could not be written once more: %s.", err))
 		}
@@ -52,7 +52,7 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		failure.Now = append(failure.Now, left...)
 		failure.Now = append(failure.Now, "What is left is kept in state and looked at again by the next plan.")
 		for m, err := range stuck {
-			if r.facts.New && r.stuck(ctx, m.name, err) {
+			if r.first() && r.stuck(ctx, m.name, err) {
 				failure.Advice = fmt.Sprintf("Mend what keeps the server from deleting %s and apply again. Or run terraform untaint on this resource: the next apply then makes the App beside it, and tries to delete it.", m.name)
 			}
 		}
@@ -64,11 +64,11 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		failure.Advice = "Apply again to move the rest, or go back to the former version to move these back."
 		return failure
 	}
-	if !r.facts.New { // a first creation has nothing to go back to
+	if !r.first() { // a first creation has nothing to go back to
 		failure.Kind = errors.Join(ErrReverted, failure.Kind)
 	}
 	switch {
-	case r.facts.New:
+	case r.first():
 		failure.Now = append(failure.Now, "Everything that was created has been removed.")
 	case len(gone) > 0:
 		failure.Now = append(failure.Now, fmt.Sprintf("All members run what they ran before; removed: %s.", joined(gone)))
@@ -148,7 +148,7 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 	}
 	if m.Blue == nil {
 		r.leadAway(ctx, m)
-		if !r.facts.New && !r.rolls() {
+		if !r.first() && !r.rolls() {
 			if err := r.leadElsewhere(ctx, m); err != nil {
 				return err
 			}
@@ -370,4 +370,15 @@ func (r *run) stopped(doing, instance string, cause error) *Failure {
 		Now:    []string{"What was done before this step stays; the next plan shows what is left to do."},
 		Advice: mendAndApply,
 	}
+}
+
+// first tells whether nothing of the App had served before this run: a creation that goes on with one that was cut short may
+// find members that do.
+func (r *run) first() bool {
+	for _, m := range r.observed.Members {
+		if m.Active != nil {
+			return false
+		}
+	}
+	return r.facts.New
 }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -84,6 +85,7 @@ type move struct {
 	started      bool              // green was started
 	waits        bool              // green is made while blue still runs on its volumes
 	served       bool              // an endpoint led to green, which goes
+	led          bool              // the endpoint was led to green, or may have been
 	foreign      bool              // the name is somebody else's: nothing to take away
 	reloaded     bool              // runs on its new configuration, and bears it
 	settled      bool              // came through its settle time: doesn't go back any more
@@ -145,7 +147,19 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.withdraw(ctx); err != nil {
 		return err
 	}
-	return r.retire(ctx)
+	return r.tidy(ctx)
+}
+
+// tidy removes what is of no more use. Where that fails in a creation the App is whole all the same: it must not be taken
+// for one that has to be made again.
+func (r *run) tidy(ctx context.Context) error {
+	err := r.retire(ctx)
+	var failure *Failure
+	if !r.facts.New || !errors.As(err, &failure) || errors.Is(err, ErrLeaseLost) {
+		return err
+	}
+	r.warn(leftToDo, "the App is whole, but what comes last in its creation failed (%s: %s). The next apply that changes anything does the rest.", failure.Doing, failure.Cause)
+	return nil
 }
 
 // nodeOf is the node that a member's volumes are on, and its instance: empty where that is yet to be chosen.

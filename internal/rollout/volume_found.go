@@ -36,7 +36,7 @@ func (i *Instance) found() string { return i.config[app.KeyFound] }
 // putBackFound puts the data back that a member's first instance had found and that never served. The instance is there
 // still: were this cut short, it tells the next run to do the same.
 func (r *run) putBackFound(ctx context.Context, m *move) error {
-	if m.found == "" || m.foreign || m.stage >= promoted && (r.wish.Endpoint == nil || r.ledEndpoint) {
+	if m.found == "" || m.foreign || m.led {
 		return nil
 	}
 	raw, err := r.find(ctx, m)

@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
+	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
 // byHand changes the state of an instance as somebody with the CLI would.
@@ -147,7 +149,10 @@ func TestWhatTheEndpointLeadsToIsNeverThrownAway(t *testing.T) {
 				s.server.Revive()
 				s.fill("written for days by those who came by the endpoint")
 				time.Sleep(24 * time.Hour)
-				if _, err := s.Apply(t.Context(), s.to("1.1.0"), s.facts(true)); err != nil {
+				if _, err := s.Apply(t.Context(), s.to("1.1.0"), s.facts(true)); !errors.Is(err, rollout.ErrExists) {
+					t.Errorf("the next creation ended with %v, want that the App is there", err)
+				}
+				if _, err := s.upgrade("1.1.0"); err != nil { // as after an import
 					t.Error(err)
 				}
 				s.checkData("after the next apply")

@@ -23,6 +23,7 @@ const (
 	copyLeft    = "Volumes left behind"
 	undeletable = "Instance left behind"
 	compared    = "Copies not compared"
+	leftToDo    = "Left to do"
 )
 
 // String implements fmt.Stringer.

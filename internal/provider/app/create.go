@@ -64,7 +64,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 
 // leftBehind tells whether a failed creation has to be in state: something of it exists, or may.
 func leftBehind(result rollout.Result, err error) bool {
-	for _, untouched := range []error{rollout.ErrExists, rollout.ErrStale, rollout.ErrBusy, rollout.ErrRefused} {
+	for _, untouched := range []error{rollout.ErrExists, rollout.ErrStale, rollout.ErrBusy, rollout.ErrRefused, rollout.ErrReverted} {
 		if errors.Is(err, untouched) && !errors.Is(err, rollout.ErrRevertFailed) {
 			return false
 		}
