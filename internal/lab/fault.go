@@ -9,14 +9,14 @@ import (
 func (l *Lab) Kill() error { return l.server.Kill() }
 
 // Start starts the daemon after Kill and waits until it is ready.
-func (l *Lab) Start(ctx context.Context) error { return l.server.Start(ctx) }
+func (l *Lab) Start(ctx context.Context) error { return l.start(ctx) }
 
 // Restart kills the daemon, starts it and waits until it is ready.
 func (l *Lab) Restart(ctx context.Context) error {
 	if err := l.server.Kill(); err != nil {
 		return err
 	}
-	return l.server.Start(ctx)
+	return l.start(ctx)
 }
 
 // Freeze stops the daemon in its tracks: connections are accepted, and nothing answers. Its instances keep running.

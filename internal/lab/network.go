@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,30 @@ func (l *Lab) removeNetwork(ctx context.Context, name string) error {
 		}
 		return nil
 	})
+}
+
+// start starts the daemon of a lab that has its network. A daemon that gave up that network, because an interface of somebody
+// else's went while it looked at all of the machine's, tries again only after a minute: it is started once more.
+func (l *Lab) start(ctx context.Context) error {
+	const starts = 10
+	for n := 1; ; n++ {
+		if err := l.server.Start(ctx); err != nil {
+			return err
+		}
+		shown, err := l.server.Run(ctx, "query", "/1.0/networks/"+l.record.Bridge)
+		if err != nil {
+			return fmt.Errorf("look at the lab's network: %w", err)
+		}
+		if !strings.Contains(shown, `"Unavailable"`) {
+			return nil
+		}
+		if n == starts {
+			return fmt.Errorf("the lab's network %s is unavailable after %d starts of its daemon: see %s", l.record.Bridge, starts, l.server.Log)
+		}
+		if err := l.server.Kill(); err != nil {
+			return err
+		}
+	}
 }
 
 // amongOthers repeats what Incus gives up on because an interface went while it looked at all of the machine's, one by one:

@@ -224,7 +224,7 @@ func (l *Lab) routeForwards(ctx context.Context) error {
 
 // revive starts the daemon of a lab that was up before: after a crash, or after the machine restarted.
 func (l *Lab) revive(ctx context.Context) error {
-	if err := l.server.Start(ctx); err != nil {
+	if err := l.start(ctx); err != nil {
 		return fmt.Errorf("start the lab's daemon again (`lab down` and `lab up` make a new one): %w", err)
 	}
 	return l.routeForwards(ctx)
