@@ -19,7 +19,8 @@ func (s Scarce) String() string { return fmt.Sprintf("%s (device %s)", s.What, s
 // "devices").
 var holders = []string{"gpu", "pci", "usb", "unix-char", "unix-block", "unix-hotplug", "infiniband", "tpm"}
 
-// ScarceIn finds the scarce resources that devices hold, in the order of the devices' names.
+// ScarceIn finds the scarce resources that devices hold, in the order of the devices' names. What instances could write at once
+// is one: the server lets them, and the data bears it or does not.
 func ScarceIn(devices map[string]map[string]string) []Scarce {
 	var all []Scarce
 	for _, name := range sortedKeys(devices) {
@@ -39,6 +40,10 @@ func ScarceIn(devices map[string]map[string]string) []Scarce {
 			}
 		case kind == "proxy" && device["bind"] != "instance" && device["bind"] != "container":
 			hold("host port %s", device["listen"])
+		case kind == "disk":
+			if what := writableDisk(device); what != "" {
+				hold("%s", what)
+			}
 		case slices.Contains(holders, kind):
 			hold("%s device", kind)
 		}

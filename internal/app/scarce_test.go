@@ -19,6 +19,18 @@ func TestScarceResourcesAreFoundByDevice(t *testing.T) {
 		"graphics card":        {map[string]string{"type": "gpu"}, []string{"gpu device (device d)"}},
 		"character device":     {map[string]string{"type": "unix-char", "path": "/dev/ttyUSB0"}, []string{"unix-char device (device d)"}},
 		"root disk":            {map[string]string{"type": "disk", "path": "/", "pool": "default"}, nil},
+		"volume":               {map[string]string{"type": "disk", "pool": "default", "source": "db", "path": "/db"}, []string{"volume db (device d)"}},
+		"block volume":         {map[string]string{"type": "disk", "pool": "default", "source": "db"}, []string{"volume db (device d)"}},
+		"folder of the host":   {map[string]string{"type": "disk", "source": "/srv/db", "path": "/db"}, []string{"folder /srv/db of the host (device d)"}},
+		"disk of the host":     {map[string]string{"type": "disk", "source": "/dev/sdb"}, []string{"disk /dev/sdb of the host (device d)"}},
+		"disk elsewhere":       {map[string]string{"type": "disk", "source": "cephfs:fs/db", "path": "/db"}, []string{"disk cephfs:fs/db (device d)"}},
+		"not read only":        {map[string]string{"type": "disk", "source": "/srv/db", "path": "/db", "readonly": "false"}, []string{"folder /srv/db of the host (device d)"}},
+		"read only":            {map[string]string{"type": "disk", "source": "/srv/db", "path": "/db", "readonly": "true"}, nil},
+		"read only, as a word": {map[string]string{"type": "disk", "pool": "default", "source": "db", "path": "/db", "readonly": "Yes"}, nil},
+		"read only, as a bit":  {map[string]string{"type": "disk", "source": "/srv/db", "path": "/db", "readonly": "1"}, nil},
+		"agent's disk":         {map[string]string{"type": "disk", "source": "agent:config"}, nil},
+		"cloud-init's disk":    {map[string]string{"type": "disk", "source": "cloud-init:config"}, nil},
+		"memory":               {map[string]string{"type": "disk", "source": "tmpfs:", "path": "/scratch"}, nil},
 	} {
 		var got []string
 		for _, s := range ScarceIn(map[string]map[string]string{"d": tc.device}) {

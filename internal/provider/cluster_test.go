@@ -482,3 +482,17 @@ func clusterWithoutQuorumIsSaidToBeSoAndKeepsState(t *testing.T) {
 	lose(alone)
 	says(t, other.refresh(), "Incus request failed", leaderless)
 }
+
+func TestFolderOfEachHostIsHeldByOneMember(t *testing.T) {
+	w := newCluster(t)
+	r := w.app()
+	folder := values{"devices": values{"logs": values{"type": "disk", "source": "/srv/logs", "path": "/logs"}}}
+	config := perNode(threeNodes, folder)
+	c := r.plan(config)
+	w.mustNot("plan", c.diagnostics)
+	c.expect(t, "class", "6 exclusive")
+	w.mustNot("create", r.carryOut(c))
+	says(t, r.plan(perNode(threeNodes, folder, values{"image": "web/1.1.0"})).diagnostics, "refused", "folder /srv/logs of the host", "allow_downtime")
+	r.mustApply(perNode(threeNodes, folder, values{"image": "web/1.1.0", "rollout": values{"allow_downtime": true}}))
+	says(t, w.app().validate(web(folder, values{"replicas": 3})), "Several writers", "(0, 1, 2)")
+}

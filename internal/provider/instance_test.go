@@ -589,3 +589,20 @@ func TestTypeOfAMachineIsAnotherMachine(t *testing.T) {
 		t.Errorf("the default, written down: replaced %t, %s", c.replace, texts(c.diagnostics))
 	}
 }
+
+func TestMachineMadeByHandKeepsItsVolumeToItself(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.incus.Client(t).CreateStoragePoolVolume(t.Context(), incustest.DefaultPool, incus.StorageVolume{Name: "db"}))
+	device := map[string]string{"type": "disk", "pool": incustest.DefaultPool, "source": "db", "path": "/var/lib/db"}
+	w.makeByHand(byHand(incus.InstancePut{Devices: map[string]map[string]string{"db": device}}))
+	r := w.machine()
+	w.mustNot("import", r.importBy("nas", nil))
+	config := nas(values{"devices": values{"db": values{"type": "disk", "pool": incustest.DefaultPool, "source": "db", "path": "/var/lib/db"}}, "description": "taken over"})
+	r.mustApply(config)
+	config["image"] = "web/1.1.0"
+	says(t, r.plan(config).diagnostics, "refused", "volume db (device db)", "allow_downtime")
+	config["rollout"] = values{"allow_downtime": true}
+	c := r.plan(config)
+	w.mustNot("plan", c.diagnostics)
+	c.expect(t, "rollout_plan.strategy", "in-place")
+}

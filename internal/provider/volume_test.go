@@ -110,6 +110,7 @@ func TestScarceDeviceMakesAnAppExclusive(t *testing.T) {
 		"fixed MAC":      {values{"type": "nic", "network": incustest.DefaultNetwork, "hwaddr": "10:66:6a:00:00:01"}, "fixed MAC 10:66:6a:00:00:01"},
 		"host port":      {values{"type": "proxy", "listen": "tcp:0.0.0.0:80", "connect": "tcp:127.0.0.1:80"}, "host port tcp:0.0.0.0:80"},
 		"GPU":            {values{"type": "gpu"}, "gpu device"},
+		"host folder":    {values{"type": "disk", "source": "/srv/db", "path": "/db"}, "folder /srv/db of the host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -153,10 +154,13 @@ func TestBadVolumesAndDevices(t *testing.T) {
 		"device of no type":  {values{"devices": values{"x": values{"path": "/x"}}}, "Missing type of a device", nil},
 		"one address for two": {values{"replicas": 2, "volumes": nil, "devices": values{"eth0": values{"type": "nic", "network": "lan", "ipv4.address": "10.0.0.7"}}},
 			"Device of one instance", []string{"static address 10.0.0.7"}},
+		"one disk for two": {values{"replicas": 2, "volumes": nil, "devices": values{"db": values{"type": "disk", "source": "/srv/db", "path": "/db"}}},
+			"Several writers", []string{"folder /srv/db of the host", "2 members at once (0, 1)", "readonly", `"per-node"`, "share_safe"}},
 	} {
 		t.Run(name, func(t *testing.T) { says(t, w.app().validate(keeper(one.change)), one.summary, one.parts...) })
 	}
 	w.mustNot("a safe share", w.app().validate(keeper(values{"replicas": 2, "volumes": values{"data": values{"path": "/data", "shared": true, "share_safe": "each member writes its own folder"}}})))
+	w.mustNot("a disk that is read", w.app().validate(keeper(values{"replicas": 2, "volumes": nil, "devices": values{"db": values{"type": "disk", "source": "/srv/db", "path": "/db", "readonly": "true"}}})))
 }
 
 func TestVolumeOfSomebodyElseIsLeftAlone(t *testing.T) {

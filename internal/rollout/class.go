@@ -21,7 +21,8 @@ func ClassOf(r renderer.Renderer, a renderer.App) (app.Class, []string) {
 	return class, held
 }
 
-// Held names what of an App one instance only can have: scarce devices, and volumes that are not made to be shared.
+// Held names what of an App one instance only can have: scarce devices, volumes that somebody has made devices of among them, and
+// the App's own volumes that are not made to be shared.
 func Held(a renderer.App) []string {
 	var held []string
 	for _, s := range app.ScarceIn(a.Devices) {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 )
@@ -99,6 +98,10 @@ func (r *run) problems(ctx context.Context) ([]Problem, error) {
 			return nil, err
 		}
 		all = append(all, found...)
+		if found, err = r.writerProblems(ctx); err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
 	}
 	if len(missing) == 0 && r.wish.App.Floating != nil {
 		found, err := r.floatingProblems(ctx)
@@ -170,6 +173,7 @@ func (r *run) missing(ctx context.Context) ([]Problem, error) {
 		return err
 	}
 	a := r.wish.App
+	var profiles []incus.Profile
 	for _, name := range a.Profiles {
 		profile, _, err := r.Incus.GetProfile(ctx, name)
 		if err = absent(err, "profile %q does not exist in this project", name); err != nil {
@@ -178,9 +182,7 @@ func (r *run) missing(ctx context.Context) ([]Problem, error) {
 		if profile == nil {
 			continue
 		}
-		if held := app.ScarceIn(profile.Devices); len(held) > 0 && r.overlaps() {
-			all = append(all, Problem{Err: fmt.Errorf("profile %q gives every instance %s, which one instance only can have: write it as a device of the App, which is then updated in place", name, held[0])})
-		}
+		profiles = append(profiles, *profile)
 		for _, device := range profile.Devices {
 			if device["type"] == "disk" && device["path"] == "/" {
 				r.pool = device["pool"]
@@ -190,6 +192,7 @@ func (r *run) missing(ctx context.Context) ([]Problem, error) {
 			r.network = n // later profiles override earlier ones
 		}
 	}
+	all = append(all, r.heldByProfiles(profiles)...)
 	if a.Network != "" {
 		r.network = a.Network
 		if _, err := r.Incus.GetNetwork(ctx, a.Network); err != nil {
@@ -208,9 +211,6 @@ func (r *run) missing(ctx context.Context) ([]Problem, error) {
 	}
 	return all, nil
 }
-
-// overlaps tells whether several instances of the App exist at a time, in general or during a roll-out.
-func (r *run) overlaps() bool { return len(r.plan.Moves) > 1 || r.plan.Strategy != InPlace }
 
 // endpointProblems tells why the endpoint's address can't be had.
 func (r *run) endpointProblems(ctx context.Context) ([]Problem, error) {

@@ -44,6 +44,7 @@ func (r *Resource) newConfigured(ctx context.Context, config model) *draft {
 	d := r.newDraft(ctx, config)
 	d.takeSecrets(config)
 	d.readMode(config.DeploymentMode)
+	d.checkWriters()
 	return d
 }
 

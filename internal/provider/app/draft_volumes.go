@@ -40,6 +40,17 @@ func (d *draft) readVolumes(ctx context.Context, m model) {
 	}
 }
 
+// checkWriters refuses disks among the devices that several instances would write at once.
+func (d *draft) checkWriters() {
+	class, _, ok := d.class()
+	if !ok || !d.Known("name", "replicas", "nodes", "devices") {
+		return
+	}
+	for _, err := range rollout.CheckWriters(d.wish, class) {
+		d.Refuse(path.Root("devices"), "Several writers", "%s", sentence.Of(err))
+	}
+}
+
 // class is the class that the App has with all that it holds; ok is false while that isn't known.
 func (d *draft) class() (class domain.Class, held []string, ok bool) {
 	if d.renderer == nil {

@@ -16,7 +16,7 @@ import (
 func DevicesAttribute() schema.Attribute {
 	return schema.MapAttribute{
 		Optional: true, ElementType: types.MapType{ElemType: types.StringType},
-		MarkdownDescription: "Further Incus devices, by name, each with its keys as Incus has them: `{ gpu = { type = \"gpu\" } }`. One that a single instance only can hold (a static address, a fixed MAC, a port of the host, a GPU, …) " +
+		MarkdownDescription: "Further Incus devices, by name, each with its keys as Incus has them: `{ gpu = { type = \"gpu\" } }`. One that a single instance only can hold (a static address, a fixed MAC, a port of the host, a GPU, a volume or folder of the host that it can write, …) " +
 			"makes an update stop the old instance first: see `rollout.allow_downtime`.",
 	}
 }
