@@ -58,7 +58,7 @@ func (r *run) make(ctx context.Context, m *move, deadline time.Time) error {
 		err = r.insist(ctx, deadline, func() error { return r.launch(ctx, m, post) })
 		if err != nil {
 			m.unsure = errors.Is(err, incus.ErrOutcomeUnknown)
-			if !errors.Is(err, incus.ErrAlreadyExists) {
+			if ctx.Err() != nil || !errors.Is(err, incus.ErrAlreadyExists) { // what ended the run may be that another member's name is taken
 				return fail("create", r.withMemory(ctx, m.name, err))
 			}
 			// It may be of an attempt of our own that was answered late.
