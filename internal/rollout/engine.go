@@ -41,6 +41,7 @@ const cleanupTime = 5 * time.Minute
 // Result is how an App is after a run, as observed, also where the run failed.
 type Result struct {
 	Plan        Plan
+	Begun       bool // instances may have been made or removed: what was observed may be the run's own work
 	Observation Observation
 	Fingerprint string // of the image that new instances are made from; empty where none was made
 	Version     string // of the software in that image, empty where nothing tells
@@ -93,7 +94,7 @@ func (e *Engine) apply(ctx context.Context, w Wish, f Facts) (Result, error) {
 	}
 	defer run.unsay()
 	err = run.do(ctx)
-	result.Fingerprint, result.Version, result.Warnings, result.Downtime = run.fingerprint, run.version, run.warnings, run.downtime
+	result.Begun, result.Fingerprint, result.Version, result.Warnings, result.Downtime = run.begun, run.fingerprint, run.version, run.warnings, run.downtime
 	observed, lost := run.readBack(ctx)
 	if lost != nil {
 		// Better to keep too much in sight than to lose something: the next refresh reads it again.

@@ -431,9 +431,12 @@ func TestForeignThingsAreLeftAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 				before := s.server.Count(incustest.Mutating)
-				_, err := s.create()
+				result, err := s.create()
 				if !errors.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.text) {
 					t.Errorf("want %q of kind %q, got: %v", tc.text, tc.kind, err)
+				}
+				if result.Begun {
+					t.Error("it says that it has begun")
 				}
 				if n := s.server.Count(incustest.Mutating) - before; n != 0 {
 					t.Errorf("%d calls changed something, want none", n)

@@ -40,6 +40,7 @@ type run struct {
 	pool         string       // of volumes whose App names none
 	pools        []fleet.Pool // of the server, where the App has volumes
 	forming      bool         // the App's own cluster is yet to be formed
+	begun        bool         // what was there before it is not all there is
 	moves        []*move
 	watch        watch
 
@@ -135,6 +136,7 @@ func (r *run) do(ctx context.Context) error {
 			return err
 		}
 	}
+	r.begun = true
 	if err := r.discardCandidates(ctx); err != nil {
 		return r.stopped("remove what an earlier run left", "", err)
 	}

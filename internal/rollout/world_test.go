@@ -433,7 +433,7 @@ func (w *world) applied(ctx context.Context, c change) (rollout.Result, error) {
 	case err == nil:
 		next.known = nil
 		next.see(result.Observation)
-	case facts.New && !leftBehind(result, err):
+	case facts.New && !result.Remains(err):
 		w.tracked(nil, there, err)
 		return result, err
 	case facts.New:
@@ -456,16 +456,6 @@ func (w *world) applies(now bool) {
 	w.watching.Lock()
 	defer w.watching.Unlock()
 	w.applying = now
-}
-
-// leftBehind tells whether a failed creation is in state, as the provider does.
-func leftBehind(result rollout.Result, err error) bool {
-	for _, untouched := range []error{rollout.ErrExists, rollout.ErrStale, rollout.ErrBusy, rollout.ErrRefused} {
-		if errors.Is(err, untouched) && !errors.Is(err, rollout.ErrRevertFailed) {
-			return false
-		}
-	}
-	return errors.Is(err, rollout.ErrRevertFailed) || !result.Observation.Empty()
 }
 
 // tracked checks that everything of the App's on the server is in state, but what was not there before.

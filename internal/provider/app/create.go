@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -43,7 +42,7 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(outcome.Measured(noun, result)...)
 	if err != nil {
 		resp.Diagnostics.Append(outcome.Failure(ctx, r.connection, noun, err))
-		if !leftBehind(result, err) {
+		if !result.Remains(err) {
 			return
 		}
 		planned := plan.members(ctx)
@@ -60,16 +59,6 @@ func (r *Resource) Create(ctx context.Context, req resource.CreateRequest, resp 
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	resp.Diagnostics.Append(identity.Set(ctx, resp.Identity, r.connection.Project, plan.Name)...)
 	resp.Diagnostics.Append(outcome.Remember(ctx, resp.Private, result.Observation)...)
-}
-
-// leftBehind tells whether a failed creation has to be in state: something of it exists, or may.
-func leftBehind(result rollout.Result, err error) bool {
-	for _, untouched := range []error{rollout.ErrExists, rollout.ErrStale, rollout.ErrBusy, rollout.ErrRefused, rollout.ErrReverted} {
-		if errors.Is(err, untouched) && !errors.Is(err, rollout.ErrRevertFailed) {
-			return false
-		}
-	}
-	return errors.Is(err, rollout.ErrRevertFailed) || !result.Observation.Empty()
 }
 
 // prepared is a run that can begin.
