@@ -6,9 +6,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
+	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
 // takeMeanwhile has somebody else make an instance when this run is about to, and has started another one.
@@ -76,5 +79,38 @@ func TestWhatACreationKeepsIsInStateAlsoWhereANameWasTakenMeanwhile(t *testing.T
 				t.Errorf("after the destroy there is %v, want what somebody else made alone", names)
 			}
 		})
+	}
+}
+
+func TestAnAppThatAnotherRunHasTakenOverIsNotInState(t *testing.T) {
+	synctest.Test(t, takenOverIsNotInState)
+}
+
+func takenOverIsNotInState(t *testing.T) {
+	w := newWorld(t)
+	r := w.app()
+	leases := w.incus.Client(t).UseProject(rollout.DefaultCoordination)
+	w.incus.Meanwhile(1, incustest.To(http.MethodPatch, "/1.0/instances/web-0-g0"), func(ctx context.Context) bool {
+		lease, etag, err := leases.GetProfile(ctx, "lease-web-1")
+		if err != nil {
+			t.Error(err)
+			return true
+		}
+		lease.Config["user.homelab-ops.holder"] = "bob@desk, run 2"
+		if err := leases.UpdateProfile(ctx, "lease-web-1", *lease, etag); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-ctx.Done(): // this run has seen it
+		case <-time.After(rollout.DefaultLeaseTime):
+		}
+		return true
+	})
+	diagnostics := r.apply(web())
+	if !hasError(diagnostics) || !strings.Contains(texts(diagnostics), "bob@desk, run 2 has taken the App over") {
+		t.Errorf("it ended with: %s", texts(diagnostics))
+	}
+	if !r.state.IsNull() {
+		t.Error("the App is in state, tainted: the next apply destroys what is another run's")
 	}
 }

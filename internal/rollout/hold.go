@@ -47,5 +47,9 @@ func (r *run) overtaken(failure *Failure, cause error) error {
 	failure.Kind = errors.Join(ErrLeaseLost, cause)
 	failure.Now = append(failure.Now, "This run stopped where it was and wrote nothing more. What it had begun is left to the run that has the App now, which goes on with it or removes it.")
 	failure.Advice = "Look at what the other run made of it, then plan again."
+	if r.facts.New {
+		failure.Now = append(failure.Now, "It is not in this run's state, whose next apply would destroy it.")
+		failure.Advice = "Look at what the other run made of it, then apply again: a creation goes on with an App that is not finished, and refuses one that is."
+	}
 	return failure
 }

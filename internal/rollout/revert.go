@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,6 +35,9 @@ func (r *run) revert(ctx context.Context, cause error) error {
 		}
 	}
 	stuck := r.goBackAll(ctx)
+	if lost := errors.Join(slices.Collect(maps.Values(stuck))...); errors.Is(lost, ErrLeaseLost) {
+		return r.overtaken(failure, cause)
+	}
 	if r.ledEndpoint && !r.first() {
 		if err := r.patiently(ctx, func() error { return r.assure(ctx) }); err != nil {
 			left = append(left, fmt.Sprintf("The endpoint leads back, as the server shows it, but could not be written once more: %s.", err))
