@@ -17,7 +17,7 @@ func CheckWriters(w Wish, class app.Class) []error {
 		device := w.App.Devices[held.Device]
 		switch {
 		case device["type"] != "disk":
-		case len(w.Members()) > 1 && !(w.Replicas.PerNode && (app.OfItsHost(device) || device["pool"] != "")): // see writerProblems for pools
+		case len(w.Members()) > 1 && (!w.Replicas.PerNode || !app.OfItsHost(device) && device["pool"] == ""): // see writerProblems for pools
 			all = append(all, severalWriters(w, held))
 		case !class.Atomic() && class != app.ExclusiveHolder:
 			all = append(all, fmt.Errorf("device %q of App %q, the %s, would be written by two instances at once, since one of class %d starts while the one before it runs: "+
