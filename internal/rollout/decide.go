@@ -36,6 +36,8 @@ type Move struct {
 	Discard    []*Instance // left by an earlier run, of no more use
 	Hot        bool        // Update: the hot part has changed; otherwise only what was edited by hand is mended
 	Data       []DataMove  // Replace: what goes to another pool or node with it
+	Anew       *Instance   // of Discard: made as wished, but nobody can tell whether with the secrets that are wished
+	Kept       bool        // Candidate keeps the secrets that the earlier run gave it
 	Reasons    []string
 }
 
@@ -199,6 +201,12 @@ func decideMember(o Observation, w Wish, want Rendered, class app.Class) Move {
 	switch c := m.Candidate; {
 	case c == nil:
 	case c.madeAs(w, want) && c.Tags.Generation >= move.Generation && o.allows(w, want.Member.Node, c.Node) && holdsData(move):
+		if want.Spec.Secrets != "" && class.Atomic() && len(w.App.Volumes) == 0 {
+			move.Anew, move.Discard = c, append(move.Discard, c)
+			move.Reasons = append(move.Reasons, "candidate "+c.Name+" of an earlier run may have other secrets")
+			break
+		}
+		move.Kept = want.Spec.Secrets != "" // as the cluster that it has joined has them, or on data that it may have written
 		move.Candidate, move.Generation = c, c.Tags.Generation
 		move.Reasons = append(move.Reasons, "goes on with candidate "+c.Name+" of an earlier run")
 	default:
@@ -339,7 +347,14 @@ func (p Plan) Steps() []string {
 	gate := fmt.Sprintf("healthy for %s, at most %s", short(p.policy.MinHealthyTime), short(p.policy.HealthyDeadline))
 	for _, m := range p.Moves {
 		for _, d := range m.Discard {
+			if d == m.Anew {
+				steps = append(steps, fmt.Sprintf("remove %s, which an earlier run left: it may have other secrets", d.Name))
+				continue
+			}
 			last = append(last, d.Name)
+		}
+		if m.Kept {
+			steps = append(steps, fmt.Sprintf("leave %s the secrets that an earlier run gave it: raise secrets_wo_version if they have changed since", m.Candidate.Name))
 		}
 		switch m.Action {
 		case Create:

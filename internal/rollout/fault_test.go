@@ -95,6 +95,22 @@ var scenarios = []scenario{
 		},
 		want: " → nothing",
 	},
+	{
+		name: "upgrade of what has secrets",
+		prepare: func(s *sim) {
+			s.wish.App.Secrets, s.wish.App.SecretsVersion = map[string]string{"token": "1234"}, "1"
+			s.mustCreate()
+		},
+		run: func(s *sim) (rollout.Observation, error) {
+			result, err := s.upgrade("1.1.0")
+			return result.Observation, err
+		},
+		again: func(s *sim, _ bool) error {
+			_, err := s.upgrade("1.1.0")
+			return err
+		},
+		want: simNew,
+	},
 }
 
 // exclusiveScenarios are the runs of what can have one holder only: an App with a volume and a static address, and a
