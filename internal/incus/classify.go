@@ -21,6 +21,7 @@ var textKinds = []struct {
 	{"still in use", ErrInUse},
 	{"used by running instances", ErrInUse},
 	{"instance is busy", ErrBusy},
+	{"forkfile.sock: connect", ErrBusy}, // the helper that reaches an instance's files was just ending: nothing was pushed
 	{"no available cowsql leader", ErrNoQuorum},
 	{"no available dqlite leader", ErrNoQuorum},
 	{"failed to get leader address", ErrNoQuorum},

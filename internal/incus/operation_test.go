@@ -124,15 +124,16 @@ func TestGivenUpWaitCanBeTakenUpAgain(t *testing.T) {
 
 func TestFailedOperationsHaveKinds(t *testing.T) {
 	for message, kind := range map[string]error{
-		"UNIQUE constraint failed: instances.name":                            incus.ErrAlreadyExists,
-		"The profile already exists":                                          incus.ErrAlreadyExists,
-		"Instance is busy running a \"stop\" operation":                       incus.ErrBusy,
-		"Failed to begin transaction: context deadline exceeded":              incus.ErrBusy,
-		"Failed creating instance record: database is locked":                 incus.ErrBusy,
-		"Failed to fetch instance \"a\" in project \"b\": Instance not found": incus.ErrNotFound,
-		"The instance is already running":                                     incus.ErrNoChange,
-		"not authorized":                                                      incus.ErrForbidden,
-		"Failed creating instance record: Invalid CPU limit syntax":           incus.ErrInvalid,
+		"UNIQUE constraint failed: instances.name":                                     incus.ErrAlreadyExists,
+		"The profile already exists":                                                   incus.ErrAlreadyExists,
+		"Instance is busy running a \"stop\" operation":                                incus.ErrBusy,
+		"dial unix /proc/self/fd/26/forkfile.sock: connect: no such file or directory": incus.ErrBusy,
+		"Failed to begin transaction: context deadline exceeded":                       incus.ErrBusy,
+		"Failed creating instance record: database is locked":                          incus.ErrBusy,
+		"Failed to fetch instance \"a\" in project \"b\": Instance not found":          incus.ErrNotFound,
+		"The instance is already running":                                              incus.ErrNoChange,
+		"not authorized":                                                               incus.ErrForbidden,
+		"Failed creating instance record: Invalid CPU limit syntax":                    incus.ErrInvalid,
 	} {
 		server := incustest.New()
 		server.FailOperation(1, creates, message)
