@@ -154,3 +154,11 @@ func TestAWholeAppIsNoFailureForWhatComesLast(t *testing.T) {
 		})
 	}
 }
+
+func TestAFileIsPushedAgainWhereTheServersHelperWasJustEnding(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, s *sim) {
+		pushes := incustest.To(http.MethodPost, "/1.0/instances/*/files")
+		s.server.FailNth(1, pushes, 500, "dial unix /proc/self/fd/26/forkfile.sock: connect: no such file or directory")
+		s.mustCreate()
+	})
+}

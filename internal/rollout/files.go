@@ -16,9 +16,22 @@ const defaultMode = 0o644
 // othersRead are the bits of a mode that let others than its owner read a file.
 const othersRead = 0o044
 
+// pushTries is how often a file is pushed while the server is too busy for it.
+const pushTries = 20
+
 // PushFile writes a file into an instance, running or not. Folders that are missing above it are made, of mode 0755 and
 // owned by root: Incus doesn't make them by itself.
 func (e *Engine) PushFile(ctx context.Context, instance string, file renderer.File) error {
+	for try := 1; ; try++ {
+		err := e.pushBelow(ctx, instance, file)
+		if !errors.Is(err, incus.ErrBusy) || try == pushTries || e.Clock.Sleep(ctx, busyPause) != nil {
+			return err
+		}
+	}
+}
+
+// pushBelow writes a file, and makes the folders above it where they are missing.
+func (e *Engine) pushBelow(ctx context.Context, instance string, file renderer.File) error {
 	err := e.push(ctx, instance, file)
 	if !errors.Is(err, incus.ErrNotFound) {
 		return err
