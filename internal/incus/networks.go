@@ -9,7 +9,10 @@ import (
 // GetNetworks lists the networks of the server, those it only sees too.
 func (c *Client) GetNetworks(ctx context.Context) ([]Network, error) {
 	var networks []Network
-	_, err := c.get(ctx, call{path: apiPath("networks"), query: url.Values{"recursion": {"1"}}}, &networks)
+	err := listed(func() error {
+		_, err := c.get(ctx, call{path: apiPath("networks"), query: url.Values{"recursion": {"1"}}}, &networks)
+		return err
+	})
 	return networks, err
 }
 

@@ -8,7 +8,10 @@ import (
 // GetStoragePools lists the pools of the server.
 func (c *Client) GetStoragePools(ctx context.Context) ([]StoragePool, error) {
 	var pools []StoragePool
-	_, err := c.get(ctx, call{path: apiPath("storage-pools"), query: url.Values{"recursion": {"1"}}, global: true}, &pools)
+	err := listed(func() error {
+		_, err := c.get(ctx, call{path: apiPath("storage-pools"), query: url.Values{"recursion": {"1"}}, global: true}, &pools)
+		return err
+	})
 	return pools, err
 }
 
