@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 )
 
@@ -147,15 +148,24 @@ func (r *run) fallsWhole() bool {
 // depart removes an instance for good: from the App's cluster, from the server, and with it the volumes of its generation.
 func (r *run) depart(ctx context.Context, key string, i *Instance) error {
 	if !r.rolls() {
-		return r.remove(ctx, i)
+		return r.takeOff(ctx, i)
 	}
 	if i.config["security.protection.delete"] != "true" && !r.fallsWhole() {
 		if err := r.leave(ctx, key, i); err != nil {
 			return err
 		}
 	}
-	if err := r.remove(ctx, i); err != nil {
+	if err := r.takeOff(ctx, i); err != nil {
 		return err
 	}
 	return r.dropGeneration(ctx, i)
+}
+
+// takeOff removes an instance from the server. A candidate that was not seen running may be about to: the server may still be at
+// what a killed run had asked for.
+func (r *run) takeOff(ctx context.Context, i *Instance) error {
+	if i.Tags.Phase == app.Candidate && !i.Running && i.config["security.protection.delete"] != "true" {
+		return r.discard(ctx, i.Name)
+	}
+	return r.remove(ctx, i)
 }

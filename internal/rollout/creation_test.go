@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -160,5 +161,27 @@ func TestAFileIsPushedAgainWhereTheServersHelperWasJustEnding(t *testing.T) {
 		pushes := incustest.To(http.MethodPost, "/1.0/instances/*/files")
 		s.server.FailNth(1, pushes, 500, "dial unix /proc/self/fd/26/forkfile.sock: connect: no such file or directory")
 		s.mustCreate()
+	})
+}
+
+// TestACandidateThatWasJustBeingStartedIsMadeAnew has the candidate of a killed run come up between the next run's look and its
+// removal.
+func TestACandidateThatWasJustBeingStartedIsMadeAnew(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, s *sim) {
+		s.mustCreate()
+		started := incustest.To(http.MethodPut, "/1.0/instances/web-g1/state")
+		s.server.Kill(1, started, false)
+		if _, err := s.upgrade("1.1.0"); err == nil {
+			t.Fatal("the killed run ended well")
+		}
+		s.server.Revive()
+		s.server.Meanwhile(1, func(r incustest.Request) bool { return r.Mutating() && strings.Contains(r.Path, "/web-g1") }, func(ctx context.Context) bool {
+			s.byHand("web-g1", "start")
+			return true
+		})
+		if _, err := s.upgrade("1.1.0"); err != nil {
+			t.Fatal(err)
+		}
+		s.expect("after the next run", "web-g1 active 1.1.0 Running → web-g1")
 	})
 }

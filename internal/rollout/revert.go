@@ -301,7 +301,7 @@ func (r *run) discard(ctx context.Context, name string) error {
 				return nil
 			}
 		}
-		if ctx.Err() != nil || !r.Clock.Now().Before(deadline) || !errors.Is(err, incus.ErrInvalid) {
+		if ctx.Err() != nil || !r.Clock.Now().Before(deadline) || !errors.Is(err, incus.ErrInvalid) || r.stuck(ctx, name, err) {
 			return err
 		}
 		if r.Clock.Sleep(ctx, time.Second) != nil { // "Instance is running": started in between
