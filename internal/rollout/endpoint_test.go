@@ -20,6 +20,15 @@ import (
 func TestAnEndpointThatWasOvertakenLeadsOnBeforeAnythingStops(t *testing.T) {
 	changes := incustest.To(http.MethodPut, "/1.0/networks/*/forwards/*")
 	makes := incustest.To(http.MethodPost, "/1.0/networks/*/forwards")
+	killed := func(s *sim) error {
+		s.server.Overtake(1, changes)
+		s.server.Kill(1, changes, true)
+		if _, err := s.upgrade("1.1.0"); err == nil {
+			return errors.New("want it killed")
+		}
+		s.server.Revive()
+		return nil
+	}
 	for name, tc := range map[string]struct {
 		prepare func(s *sim)
 		overtake,
@@ -75,30 +84,14 @@ func TestAnEndpointThatWasOvertakenLeadsOnBeforeAnythingStops(t *testing.T) {
 			},
 		},
 		"killed, and gone on with": {
-			prepare: (*sim).mustCreate,
-			overtake: func(s *sim) error {
-				s.server.Overtake(1, changes)
-				s.server.Kill(1, changes, true)
-				if _, err := s.upgrade("1.1.0"); err == nil {
-					return errors.New("want it killed")
-				}
-				s.server.Revive()
-				return nil
-			},
-			then: func(s *sim) error { _, err := s.upgrade("1.1.0"); return err },
+			prepare:  (*sim).mustCreate,
+			overtake: killed,
+			then:     func(s *sim) error { _, err := s.upgrade("1.1.0"); return err },
 		},
 		"killed, and gone back from": {
-			prepare: (*sim).mustCreate,
-			overtake: func(s *sim) error {
-				s.server.Overtake(1, changes)
-				s.server.Kill(1, changes, true)
-				if _, err := s.upgrade("1.1.0"); err == nil {
-					return errors.New("want it killed")
-				}
-				s.server.Revive()
-				return nil
-			},
-			then: func(s *sim) error { _, err := s.upgrade("1.0.0"); return err },
+			prepare:  (*sim).mustCreate,
+			overtake: killed,
+			then:     func(s *sim) error { _, err := s.upgrade("1.0.0"); return err },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
