@@ -292,11 +292,8 @@ func (r *run) takeAway(ctx context.Context, m *move) error {
 func (r *run) discard(ctx context.Context, name string) error {
 	deadline := r.Clock.Now().Add(takeAwayTime)
 	for {
-		err := r.insist(ctx, deadline, func() error { return r.setState(ctx, name, "stop", 0, true) })
-		if errors.Is(err, incus.ErrNotFound) {
-			return nil
-		}
-		if err == nil || errors.Is(err, incus.ErrNoChange) {
+		err := r.insist(ctx, deadline, func() error { return r.stopNow(ctx, name) })
+		if err == nil {
 			if err = r.insist(ctx, deadline, func() error { return r.erase(ctx, name) }); err == nil {
 				return nil
 			}
