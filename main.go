@@ -2,12 +2,8 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"log"
-
-	frameworkprovider "github.com/hashicorp/terraform-plugin-framework/provider"
-	"github.com/hashicorp/terraform-plugin-framework/providerserver"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider"
 )
@@ -18,15 +14,7 @@ var version = "dev"
 func main() {
 	debug := flag.Bool("debug", false, "run as a server of its own, for a debugger")
 	flag.Parse()
-	served, err := provider.New(provider.Options{Version: version})
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = providerserver.Serve(context.Background(), func() frameworkprovider.Provider { return served }, providerserver.ServeOpts{
-		Address: "registry.terraform.io/homelabops/homelabops",
-		Debug:   *debug,
-	})
-	if err != nil {
+	if err := provider.Serve(provider.Options{Version: version}, *debug); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -115,12 +115,12 @@ func killedUpgradeShowsAndIsFinished(t *testing.T) {
 	r.mustApply(web())
 	to := web(values{"image": "web/1.1.0"})
 	c := r.plan(to)
-	before, private := r.state, r.private
+	before := r.state
 	w.incus.Kill(1, incustest.To("PATCH", "/1.0/instances/web-0-g1"), true)
 	if !hasError(r.carryOut(c)) {
 		t.Fatal("the killed run succeeded")
 	}
-	r.state, r.private = before, private // a killed process saves nothing
+	r.state, r.private = before, nil // the CLI, which lives, keeps the attributes only
 	w.incus.Revive()
 	w.mustNot("refresh", r.refresh())
 	r.expect("image", "web/1.0.0")

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
 )
 
@@ -39,7 +40,11 @@ func killedMachineConverges(t *testing.T, changes values, step int) (over bool) 
 	if !hasError(r.apply(to)) {
 		return true
 	}
-	r.state, r.private = before, private // a killed process saves nothing
+	// A CLI that is killed, too, saves nothing; one that isn't keeps the attributes, but has no private state of an answer.
+	r.state, r.private = before, private
+	if step%3 == 0 {
+		r.private = nil
+	}
 	w.incus.Revive()
 	w.mustNot("refresh", r.refresh())
 	then := to
@@ -53,6 +58,47 @@ func killedMachineConverges(t *testing.T, changes values, step int) (over bool) 
 	}
 	if i, _ := w.incus.Instance("nas"); !i.Running() {
 		t.Errorf("it is %s", i.Status)
+	}
+	return false
+}
+
+// TestMachineMadeByHandIsTakenOverWhereverThatWasKilled kills the provider after each write of the first apply after an
+// import. The CLI, which lives, loses the private state.
+func TestMachineMadeByHandIsTakenOverWhereverThatWasKilled(t *testing.T) {
+	for step, over := 1, false; !over; step++ {
+		t.Run(fmt.Sprintf("step %d", step), func(t *testing.T) {
+			over = true // also where it fails
+			synctest.Test(t, func(t *testing.T) { over = killedTakeover(t, step) })
+		})
+	}
+}
+
+// killedTakeover tells whether the first apply was over before the step.
+func killedTakeover(t *testing.T, step int) (over bool) {
+	w := newWorld(t)
+	w.configure(values{"lease_wait": "2m"}) // the killed process's lease has to run out
+	w.makeByHand(byHand(incus.InstancePut{}))
+	r := w.machine()
+	w.mustNot("import", r.importBy("nas", nil))
+	w.mustNot("refresh", r.refresh())
+	before, to := r.state, nas(values{"description": "moved"})
+	w.incus.Kill(step, incustest.Mutating, true)
+	if !hasError(r.apply(to)) {
+		return true
+	}
+	r.state, r.private = before, nil
+	w.incus.Revive()
+	said := r.refresh()
+	w.mustNot("refresh", said)
+	if i, _ := w.incus.Instance("nas"); i.Config["user.homelab-ops.app"] == "" {
+		warns(t, said, "nobody's", "import it")
+		r = w.machine()
+		w.mustNot("import again", r.importBy("nas", nil))
+	}
+	r.mustApply(to)
+	r.mustBeSettled(to)
+	if got := w.incus.Names(); !slices.Equal(got, []string{"nas"}) {
+		t.Errorf("the server has %v", got)
 	}
 	return false
 }

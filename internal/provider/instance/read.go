@@ -55,7 +55,12 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 				"State keeps it; `terraform state rm` forgets it.", r.connection.Project, r.connection.Client.Address(), name))
 			return
 		}
-		if err = r.confirmGone(ctx, name); err == nil {
+		var there bool
+		if there, err = r.isThere(ctx, name); err == nil {
+			if there {
+				resp.Diagnostics.AddWarning("Instance is nobody's", fmt.Sprintf("The project %q has an instance %q, but it does not carry our tags: they were taken off it, or the run that was to take it over after its import was killed before it did. "+
+					"It is left alone, and state forgets it. To manage it again, import it.", r.connection.Project, name))
+			}
 			resp.State.RemoveResource(ctx)
 			return
 		}
@@ -104,12 +109,12 @@ func (r *Resource) observe(ctx context.Context, was *draft, made found, prior ro
 	return r.connection.Engine.Observe(ctx, was.wish.App.Name, prior)
 }
 
-// confirmGone asks for the instance by its name: a server may leave out of a list what it does not permit a client to see,
-// and only a 404 means gone.
-func (r *Resource) confirmGone(ctx context.Context, name string) error {
+// isThere asks for the instance by its name: a server may leave out of a list what it does not permit a client to see, and
+// only a 404 means gone.
+func (r *Resource) isThere(ctx context.Context, name string) (bool, error) {
 	_, _, err := r.connection.Client.GetInstance(ctx, name)
-	if err == nil || errors.Is(err, incus.ErrNotFound) {
-		return nil // one without our tags isn't ours any more
+	if errors.Is(err, incus.ErrNotFound) {
+		return false, nil
 	}
-	return err
+	return err == nil, err //nolint:wrapcheck // the caller says what it was asked for
 }
