@@ -51,7 +51,7 @@ func (l *leaving) ApplyResourceChange(ctx context.Context, request *tfprotov6.Ap
 	if ctx.Err() == nil {
 		l.changes.Add(-1)
 	}
-	return response, err //nolint:wrapcheck // it is passed on
+	return response, err
 }
 
 // farewell is for how long to stay after the CLI has ended the connection.

@@ -116,5 +116,5 @@ func (r *Resource) isThere(ctx context.Context, name string) (bool, error) {
 	if errors.Is(err, incus.ErrNotFound) {
 		return false, nil
 	}
-	return err == nil, err //nolint:wrapcheck // the caller says what it was asked for
+	return err == nil, err
 }
