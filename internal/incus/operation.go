@@ -106,18 +106,27 @@ func (o *operation) result(ctx context.Context) (operationState, error) {
 	o.mu.Lock()
 	state := o.state
 	o.mu.Unlock()
+	var cut time.Time // since when only something in front of the server answers
 	for silent := 0; !state.ended(); {
 		if err := ctx.Err(); err != nil {
 			return state, o.unknown(ctx, err)
 		}
 		began := time.Now()
 		next, err := o.poll(ctx)
+		if cutShort(err) {
+			next, err = o.peek(ctx)
+		}
 		switch {
 		case err == nil:
-			state, silent = next, 0
+			state, silent, cut = next, 0, time.Time{}
 			if !state.ended() {
 				pauseUntil(ctx, began.Add(pollAtLeast))
 			}
+		case cutShort(err) && (cut.IsZero() || time.Since(cut) < o.client.link.retry.Elapsed):
+			if cut.IsZero() {
+				cut = time.Now()
+			}
+			pauseUntil(ctx, began.Add(pollAtLeast))
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && silent < 2:
 			silent++ // the connection died without a word; waiting is safe to repeat
 		default:
@@ -128,6 +137,13 @@ func (o *operation) result(ctx context.Context) (operationState, error) {
 	o.state = state
 	o.mu.Unlock()
 	return state, o.verdict(state)
+}
+
+// cutShort tells whether something in front of the server has given up a request (502 to 504), which waited for it for too long,
+// or lost it. Of the operation that says nothing.
+func cutShort(err error) bool {
+	var failed *Error
+	return errors.As(err, &failed) && failed.Status >= http.StatusBadGateway && failed.Status <= http.StatusGatewayTimeout
 }
 
 // pauseUntil keeps a server that does not wait, or something in front of it, from being asked without a pause.

@@ -155,3 +155,24 @@ func TestOperationThatFailsForWantOfSomethingElseIsNotNotFound(t *testing.T) {
 		}
 	}
 }
+
+// TestAProxyThatGivesALongPollUpDoesNotEndTheWait has something in front of Incus that gives a long poll up (504) or restarts
+// (502, 503) in its middle.
+func TestAProxyThatGivesALongPollUpDoesNotEndTheWait(t *testing.T) {
+	for _, status := range []int{502, 503, 504} {
+		synctest.Test(t, func(t *testing.T) {
+			server := incustest.New()
+			server.AddImage("web/1.0.0", "1.0.0")
+			creation := incustest.To(http.MethodPost, "/1.0/instances")
+			server.Slow(creation, 45*time.Second)
+			server.FailNth(1, incustest.To(http.MethodGet, "/1.0/operations/*/wait"), status, "<html>Gateway Time-out</html>")
+			op, err := server.Client(t).CreateInstance(t.Context(), incus.InstancesPost{Name: "a", Source: incus.InstanceSource{Type: "image", Alias: "web/1.0.0"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := op.Wait(t.Context()); err != nil {
+				t.Errorf("%d: the wait ended with %v", status, err)
+			}
+		})
+	}
+}

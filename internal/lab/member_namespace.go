@@ -127,7 +127,18 @@ func (m Member) remove(ctx context.Context) error {
 	if err := errors.Join(failures...); err != nil {
 		return fmt.Errorf("remove %s: %w", m.Name, err)
 	}
-	return os.RemoveAll(m.directory())
+	err := os.RemoveAll(m.directory())
+	for range 3 {
+		if err == nil {
+			break
+		}
+		// What the daemon was just starting as it died was not among its processes yet, and writes there.
+		if err := m.killEverything(); err != nil {
+			return err
+		}
+		err = os.RemoveAll(m.directory())
+	}
+	return err
 }
 
 // killEverything kills the member's daemon and all processes of its instances, and removes their cgroups.

@@ -8,7 +8,7 @@ import (
 
 // What follows a failure, or must not be torn, has a time of its own, so that it ends. It is set for a server that answers,
 // and not for the data: there are storage drivers (dir; rbd when it goes back) that copy all of a volume, which takes as long
-// as the volume is large. While they do, no such time goes on.
+// as the volume is large. While they do, no such time goes on, nor during what has a bound of its own.
 
 // dataTime bounds one snapshot of a volume, its removal, and the way back to it: a terabyte at 100 MB/s takes three hours. It
 // is there for a server that never ends it.
@@ -42,14 +42,26 @@ func detached(ctx context.Context, limit time.Duration) (context.Context, contex
 
 // unhurried does what the storage may take long for: it has dataTime for that, and no allotted time goes on meanwhile.
 func unhurried(ctx context.Context, do func(context.Context) error) error {
-	a, _ := ctx.Value(allottedKey{}).(*allotted)
-	for ; a != nil; a = a.around {
-		a.stand()
-		defer a.goOn()
-	}
+	defer untimed(ctx)()
 	ctx, stop := context.WithTimeout(ctx, dataTime)
 	defer stop()
 	return do(ctx)
+}
+
+// untimed stops the allotted times of a context until the function that it returns is called, for what has a bound of its own
+// that a user sets: a drain time-out, a deadline for health.
+func untimed(ctx context.Context) (goOn func()) {
+	var all []*allotted
+	a, _ := ctx.Value(allottedKey{}).(*allotted)
+	for ; a != nil; a = a.around {
+		a.stand()
+		all = append(all, a)
+	}
+	return func() {
+		for _, a := range all {
+			a.goOn()
+		}
+	}
 }
 
 // Deadline implements context.Context. It is not known: it may be put off.

@@ -123,7 +123,7 @@ func (r *run) lead(ctx context.Context, to *Instance) error {
 
 // nowLeads notes which move's instance the endpoint leads to, or may: where the server refused, it does not.
 func (r *run) nowLeads(to *Instance, err error) error {
-	if err == nil || passing(err) {
+	if err == nil || passing(err) && !errors.Is(err, incus.ErrBusy) && !errors.Is(err, incus.ErrNoQuorum) {
 		for _, m := range r.moves {
 			if m.green != nil && m.green.Name == to.Name {
 				m.led = true

@@ -41,6 +41,15 @@ func TestAnEndpointThatWasOvertakenLeadsOnBeforeAnythingStops(t *testing.T) {
 			prepare:  (*sim).mustCreate,
 			overtake: func(s *sim) error { s.server.Overtake(1, changes); _, err := s.upgrade("1.1.0"); return err },
 		},
+		"upgraded, and overtaken twice by what was late": {
+			prepare: func(s *sim) { s.mustCreate(); s.server.OnExec = openAlways },
+			overtake: func(s *sim) error {
+				s.server.Overtake(1, changes)
+				s.server.Overtake(2, changes)
+				_, err := s.upgrade("1.1.0")
+				return err
+			},
+		},
 		"upgraded member by member": {
 			prepare:  func(s *sim) { s.wish.App.Type = "quorum"; s.mustCreate() },
 			overtake: func(s *sim) error { s.server.Overtake(1, changes); _, err := s.upgrade("1.1.0"); return err },

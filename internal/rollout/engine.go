@@ -42,6 +42,7 @@ const cleanupTime = 5 * time.Minute
 type Result struct {
 	Plan        Plan
 	Begun       bool // instances may have been made or removed: what was observed may be the run's own work
+	Served      bool // members had been promoted before a creation, which went on with them
 	Observation Observation
 	Fingerprint string // of the image that new instances are made from; empty where none was made
 	Version     string // of the software in that image, empty where nothing tells
@@ -94,6 +95,7 @@ func (e *Engine) apply(ctx context.Context, w Wish, f Facts) (Result, error) {
 	}
 	defer run.unsay()
 	err = run.do(ctx)
+	result.Served = f.New && !run.first()
 	result.Begun, result.Fingerprint, result.Version, result.Warnings, result.Downtime = run.begun, run.fingerprint, run.version, run.warnings, run.downtime
 	observed, lost := run.readBack(ctx)
 	if lost != nil {

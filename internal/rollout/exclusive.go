@@ -191,6 +191,9 @@ func (r *run) keepVolumes(ctx context.Context, m *move) error {
 		if err := r.restore(ctx, m); err != nil {
 			return err
 		}
+		if err := r.restoreFormer(ctx, m, m.Blue); err != nil {
+			return err
+		}
 	}
 	return r.snapshot(ctx, m, snapshotName) // also where blue is marked: the run that did it may have moved what stays now
 }
@@ -209,11 +212,15 @@ func (r *run) resume(ctx context.Context, m *move, blue *Instance) (*Instance, e
 		if err := r.restore(ctx, m); err != nil {
 			return nil, err
 		}
+		if err := r.restoreFormer(ctx, m, blue); err != nil {
+			return nil, err
+		}
 	}
 	blue, err = r.recallName(ctx, blue)
 	if err != nil {
 		return nil, err
 	}
+	m.Blue = blue // also where what follows has to be tried again
 	if err := r.takeBack(ctx, blue.Name); err != nil {
 		return nil, fmt.Errorf("give %s its devices back: %w", blue.Name, err)
 	}
@@ -225,6 +232,25 @@ func (r *run) resume(ctx context.Context, m *move, blue *Instance) (*Instance, e
 		r.note(m, back.healthySince.Sub(m.stopped))
 	}
 	return back.green, r.dropSnapshots(ctx, m)
+}
+
+// resumeFormer brings back what an earlier run has stopped for a successor in place, where the App's instances can run side by side by now:
+// it serves, on its data, until another does.
+func (r *run) resumeFormer(ctx context.Context) error {
+	if r.plan.Class == app.ExclusiveHolder || r.rolls() {
+		return nil
+	}
+	for _, m := range r.moves {
+		if m.Action != Replace || m.Blue == nil || !m.Blue.Marked {
+			continue
+		}
+		back, err := r.resume(ctx, m, m.Blue)
+		if err != nil {
+			return r.stopped("start "+m.Blue.Name+" again, which an earlier run had stopped", m.Blue.Name, err)
+		}
+		m.Blue = back
+	}
+	return nil
 }
 
 // finishMove removes the instances that a member has left behind by now, before its data moves on: where it is to go may be

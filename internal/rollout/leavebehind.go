@@ -26,7 +26,7 @@ func (r *run) leaveBehind(ctx context.Context, m *move, i *Instance, cause error
 	if !r.stuck(ctx, i.Name, cause) {
 		return cause
 	}
-	if m.Action == Create || m.Action == Replace {
+	if m.Candidate == nil && (m.Action == Create || m.Action == Replace) {
 		m.Generation = max(m.Generation, i.Tags.Generation+1)
 		m.Instance = r.wish.instanceName(m.Member.Key, m.Generation)
 		if m.name = r.nameNow(m.Move); m.name == i.Name {
@@ -63,5 +63,11 @@ func (r *run) disarm(ctx context.Context, name string) error {
 	for device := range mountsIn(raw.Devices) {
 		delete(put.Devices, device)
 	}
-	return r.update(ctx, name, put, etag)
+	if err := r.update(ctx, name, put, etag); err != nil {
+		return err
+	}
+	if tags, _, err := app.ParseTags(raw.Config); r.wish.Stable && name == r.wish.App.Name && err == nil {
+		return r.rename(ctx, name, temporaryName(name, tags.Generation)) // the name is the machine's
+	}
+	return nil
 }

@@ -113,6 +113,7 @@ func (r *run) startAgain(ctx context.Context, m *move, patience time.Duration) e
 			return fmt.Errorf("start %s: %w", m.name, err)
 		}
 	}
+	defer untimed(ctx)()
 	// A move of its own: what was there before is never taken away by a revert.
 	back := &move{Move: m.Move, name: m.name, want: m.want, stage: created, down: true}
 	deadline := r.Clock.Now().Add(patience)

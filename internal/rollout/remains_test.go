@@ -23,6 +23,8 @@ func TestAFailedCreationIsInStateWhereItHasBegunAndSomethingIsLeft(t *testing.T)
 		{"a rule was against its second member", rollout.Result{Begun: true, Observation: something}, rollout.ErrRefused, true},
 		{"a gate was not passed", rollout.Result{Begun: true, Observation: something}, rollout.ErrGate, true},
 		{"it went back to what had served before it", rollout.Result{Begun: true, Observation: something}, errors.Join(rollout.ErrReverted, rollout.ErrGate), false},
+		{"what had served before it can't be started", rollout.Result{Begun: true, Served: true, Observation: something}, errors.New("start web-0-g0: no"), false},
+		{"what it had added to what served can't be removed", rollout.Result{Begun: true, Served: true, Observation: something}, rollout.ErrRevertFailed, false},
 		{"the App is another run's by now", rollout.Result{Begun: true, Observation: something}, fmt.Errorf("%w: bob@desk has it", rollout.ErrLeaseLost), false},
 		{"all of it is gone again", rollout.Result{Begun: true}, rollout.ErrExists, false},
 		{"going back failed, and nothing can be seen", rollout.Result{Begun: true}, fmt.Errorf("%w: delete web-0-g0", rollout.ErrRevertFailed), true},

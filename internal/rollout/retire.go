@@ -56,7 +56,14 @@ func (r *run) relieve(ctx context.Context, i *Instance) error {
 	if err := r.assure(ctx); err != nil {
 		return err
 	}
-	return r.drain(ctx, i)
+	began := r.Clock.Now()
+	if err := r.drain(ctx, i); err != nil || !r.ledEndpoint || r.Clock.Now().Sub(began) < drainPause {
+		return err
+	}
+	r.leading.Lock()
+	r.assured = false // a busy server may have been late with another's change by as long
+	r.leading.Unlock()
+	return r.assure(ctx)
 }
 
 // drain waits until no connection to the instance's service is open, or the drain time-out is over.
@@ -65,6 +72,7 @@ func (r *run) drain(ctx context.Context, i *Instance) error {
 	if len(ports) == 0 || !i.Running || r.wish.Rollout.DrainTimeout <= 0 {
 		return nil
 	}
+	defer untimed(ctx)()
 	end := r.Clock.Now().Add(r.wish.Rollout.DrainTimeout)
 	for {
 		look, stop := context.WithTimeout(ctx, drainLook)
@@ -261,29 +269,8 @@ func (r *run) retire(ctx context.Context) error {
 		return r.stopped("lead other Apps to the members that stay", "", err)
 	}
 	for _, m := range r.moves {
-		if err := r.mayGo(ctx, m); err != nil {
-			return r.stopped("remove member "+m.Member.Key, m.name, err)
-		}
-		for _, i := range r.leftovers(m) {
-			if m.Action != Remove {
-				if err := r.relieve(ctx, i); err != nil {
-					return r.stopped("drain "+i.Name, i.Name, err)
-				}
-			}
-			if m.Action != Remove {
-				if err := r.vacate(ctx, m, i); err != nil {
-					return r.stopped("remove what the data of "+i.Name+" was moved from", i.Name, err)
-				}
-			}
-			if err := r.depart(ctx, m.Member.Key, i); err != nil {
-				return r.stopped("remove "+i.Name, i.Name, err)
-			}
-		}
-		// Also those that an earlier run left: nobody goes back any more.
-		if m.Action != Skip && m.Action != Remove && !r.rolls() {
-			if err := r.dropSnapshots(ctx, m); err != nil {
-				return r.stopped("remove the snapshots of "+m.name, m.name, err)
-			}
+		if err := r.retireMember(ctx, m); err != nil {
+			return err
 		}
 	}
 	if err := r.sweepCopies(ctx); err != nil {
@@ -291,6 +278,41 @@ func (r *run) retire(ctx context.Context) error {
 	}
 	if err := r.sweepGenerations(ctx); err != nil {
 		return r.stopped("look for volumes that earlier runs left", "", err)
+	}
+	return nil
+}
+
+// retireMember removes what is left of one member, in a time of its own.
+func (r *run) retireMember(ctx context.Context, m *move) error {
+	ctx, stop := detached(ctx, cleanupTime)
+	defer stop()
+	if err := r.mayGo(ctx, m); err != nil {
+		return r.stopped("remove member "+m.Member.Key, m.name, err)
+	}
+	for _, i := range r.leftovers(m) {
+		switch {
+		case m.Action != Remove:
+			if err := r.relieve(ctx, i); err != nil {
+				return r.stopped("drain "+i.Name, i.Name, err)
+			}
+			if err := r.vacate(ctx, m, i); err != nil {
+				return r.stopped("remove what the data of "+i.Name+" was moved from", i.Name, err)
+			}
+		case i.Marked: // an update in place was cut short: its volumes are kept as they were before
+			if err := r.putBack(ctx, i, snapshotName); err != nil {
+				return r.stopped("put the data of "+i.Name+" back", i.Name, err)
+			}
+		}
+		if err := r.depart(ctx, m.Member.Key, i); err != nil {
+			return r.stopped("remove "+i.Name, i.Name, err)
+		}
+	}
+	if m.Action == Skip || m.Action == Remove || r.rolls() {
+		return nil
+	}
+	// Also those that an earlier run left: nobody goes back any more.
+	if err := r.dropSnapshots(ctx, m); err != nil {
+		return r.stopped("remove the snapshots of "+m.name, m.name, err)
 	}
 	return nil
 }
@@ -356,7 +378,7 @@ func (r *run) withdraw(ctx context.Context) error {
 		return nil
 	}
 	if r.plan.hasWork(Create, Replace) {
-		finishing, stop := detached(ctx, cleanupTime+r.wish.Rollout.DrainTimeout)
+		finishing, stop := detached(ctx, cleanupTime)
 		defer stop()
 		ctx = finishing
 	}

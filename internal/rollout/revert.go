@@ -22,7 +22,10 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	if errors.Is(cause, ErrLeaseLost) {
 		return r.overtaken(failure, cause)
 	}
-	if r.facts.New && r.wish.OnFailure == Keep {
+	if r.first() && r.wish.OnFailure == Keep {
+		if err := r.demoteUnserved(ctx); err != nil {
+			failure.Now = append(failure.Now, fmt.Sprintf("%s: what it has written to data that it found stays.", err))
+		}
 		failure.Now = append(failure.Now, "What was created is kept as on_failure asks, for a look; the resource is tainted: the next apply replaces it.")
 		return failure
 	}
@@ -30,7 +33,7 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	var left []string
 	var gone []string
 	if r.first() && (r.madeEndpoint || len(r.observed.Forwards) > 0) {
-		if err := r.patiently(ctx, func() error { return r.dropAllEndpoints(ctx) }); err != nil {
+		if err := r.patiently(ctx, func() error { return r.undoEndpoint(ctx) }); err != nil {
 			left = append(left, fmt.Sprintf("The endpoint could not be removed: %s.", err))
 		}
 	}
@@ -54,7 +57,11 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	if len(left) > 0 {
 		failure.Kind = ErrRevertFailed
 		failure.Now = append(failure.Now, left...)
-		failure.Now = append(failure.Now, "What is left is kept in state and looked at again by the next plan.")
+		whose := "What is left is kept in state and looked at again by the next plan."
+		if r.facts.New && !r.first() {
+			whose = "It is in no state yet: the next apply goes on with what is left."
+		}
+		failure.Now = append(failure.Now, whose)
 		for m, err := range stuck {
 			if r.first() && r.stuck(ctx, m.name, err) {
 				failure.Advice = fmt.Sprintf("Mend what keeps the server from deleting %s and apply again. Or run terraform untaint on this resource: the next apply then makes the App beside it, and tries to delete it.", m.name)
@@ -99,8 +106,7 @@ func (r *run) settledMembers() []string {
 	return all
 }
 
-// goBack takes one member back to blue. Green is demoted first: were this cut short, the next run would gate it again
-// and not take it for good.
+// goBack takes one member back to blue. Green is demoted first.
 func (r *run) goBack(ctx context.Context, m *move) error {
 	if m.Blue != nil && !m.down {
 		r.Locks.uncount(m.Blue.Name) // it serves, and is what its tags say
@@ -117,9 +123,8 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 		if m.green != nil && !r.rolls() {
 			r.admit(m.green) // it goes on serving until blue does
 		}
-		demote := incus.InstancePatch{Config: map[string]string{app.KeyPhase: string(app.Candidate)}, Description: &m.want.Spec.Hot.Description}
-		if err := r.Incus.PatchInstance(ctx, m.name, demote, ""); err != nil && !errors.Is(err, incus.ErrNotFound) {
-			return fmt.Errorf("demote %s: %w", m.name, err)
+		if err := r.demote(ctx, m); err != nil {
+			return err
 		}
 		if m.down {
 			if err := r.restart(ctx, m); err != nil {
@@ -170,6 +175,11 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 	blue, made := m.Blue, m.made
 	m.made = nil // until blue is back on its own
 	defer func() { m.made = made }()
+	if m.stage >= promoted {
+		if err := r.demote(ctx, m); err != nil {
+			return err
+		}
+	}
 	// First: were this cut short, what is on the copies must not be taken for the data. Where it fails, the copies go soon.
 	_ = r.phases(ctx, m, app.Candidate)
 	r.leadAway(ctx, m)
@@ -204,6 +214,15 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 	return left
 }
 
+// demote makes what was promoted a candidate again: were the way back cut short, the next run must not take it for good.
+func (r *run) demote(ctx context.Context, m *move) error {
+	patch := incus.InstancePatch{Config: map[string]string{app.KeyPhase: string(app.Candidate)}, Description: &m.want.Spec.Hot.Description}
+	if err := r.Incus.PatchInstance(ctx, m.name, patch, ""); err != nil && !errors.Is(err, incus.ErrNotFound) {
+		return fmt.Errorf("demote %s: %w", m.name, err)
+	}
+	return nil
+}
+
 // leadAway binds other Apps to what is left without a promoted green, which goes whether they bear that or not.
 func (r *run) leadAway(ctx context.Context, m *move) {
 	if m.stage < promoted || m.green == nil {
@@ -234,6 +253,7 @@ func (r *run) restart(ctx context.Context, m *move) error {
 		return fmt.Errorf("start %s again: %w", m.Blue.Name, err)
 	}
 	back := &move{Move: Move{Member: m.Member, Instance: m.Blue.Name}, name: m.Blue.Name, stage: created}
+	defer untimed(ctx)()
 	deadline := r.Clock.Now().Add(r.goBackTime())
 	for {
 		unhealthy := r.sample(ctx, back)
@@ -335,7 +355,8 @@ func (r *run) find(ctx context.Context, m *move) (*incus.Instance, error) {
 	}
 }
 
-func (r *run) dropAllEndpoints(ctx context.Context) error {
+// undoEndpoint removes the endpoints of an App that is not to be. Where there are none, nothing that it made has ever served.
+func (r *run) undoEndpoint(ctx context.Context) error {
 	if r.network == "" {
 		return nil
 	}
@@ -343,7 +364,13 @@ func (r *run) dropAllEndpoints(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(ours) == 0 && !r.undone {
+		for _, m := range r.moves {
+			m.led = false
+		}
+	}
 	for _, f := range ours {
+		r.undone = true
 		if err := r.Incus.DeleteNetworkForward(ctx, f.Network, f.ListenAddress); err != nil && !errors.Is(err, incus.ErrNotFound) {
 			return err
 		}

@@ -47,6 +47,7 @@ type run struct {
 	sharing sync.Mutex // held while a volume of all members is provided
 	leading sync.Mutex // held while an endpoint is written
 	assured bool       // endpoints have been written twice: see assure
+	undone  bool       // an endpoint that was there was removed again
 
 	mu       sync.Mutex
 	warnings []Warning
@@ -141,6 +142,9 @@ func (r *run) do(ctx context.Context) error {
 		return r.stopped("remove what an earlier run left", "", err)
 	}
 	if err := r.mend(ctx); err != nil {
+		return err
+	}
+	if err := r.resumeFormer(ctx); err != nil {
 		return err
 	}
 	if err := r.roll(ctx); err != nil {

@@ -36,7 +36,14 @@ func (i *Instance) found() string { return i.config[app.KeyFound] }
 // putBackFound puts the data back that a member's first instance had found and that never served. The instance is there
 // still: were this cut short, it tells the next run to do the same.
 func (r *run) putBackFound(ctx context.Context, m *move) error {
-	if m.found == "" || m.foreign || m.led {
+	if m.found == "" || m.foreign {
+		return nil
+	}
+	if m.led {
+		if !slices.ContainsFunc(r.exclusiveVolumes(m), func(v volume) bool { return !r.fresh(m, v) }) {
+			return nil
+		}
+		r.warn(dataStays, "member %q may have served on the data that it found: that stays as it is now. What it was before is kept as snapshot %s of its volumes until the App is created again.", m.Member.Key, m.found)
 		return nil
 	}
 	raw, err := r.find(ctx, m)
@@ -53,6 +60,20 @@ func (r *run) putBackFound(ctx context.Context, m *move) error {
 	}
 	for _, v := range r.exclusiveVolumes(m) {
 		if err := r.putBackOne(ctx, r.near(m), v.pool, v.name, m.found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// demoteUnserved makes candidates again of what has found data and served nobody, and is kept for a look: its destruction
+// puts that data back.
+func (r *run) demoteUnserved(ctx context.Context) error {
+	for _, m := range r.moves {
+		if m.found == "" || m.led || m.stage < promoted {
+			continue
+		}
+		if err := r.demote(ctx, m); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -86,6 +87,16 @@ func (r *run) restore(ctx context.Context, m *move) error {
 		}
 	}
 	return nil
+}
+
+// restoreFormer puts back the volumes that a marked blue has and the App, as it is wished now, has not.
+func (r *run) restoreFormer(ctx context.Context, m *move, blue *Instance) error {
+	rest := *blue
+	rest.Mounts = maps.Clone(blue.Mounts)
+	for _, v := range r.exclusiveVolumes(m) {
+		delete(rest.Mounts, v.Name)
+	}
+	return r.putBack(ctx, &rest, snapshotName)
 }
 
 // restoreOne puts a volume back to a snapshot, where it has that.

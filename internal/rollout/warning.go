@@ -24,6 +24,7 @@ const (
 	undeletable = "Instance left behind"
 	compared    = "Copies not compared"
 	leftToDo    = "Left to do"
+	dataStays   = "Data stays as it is"
 )
 
 // String implements fmt.Stringer.

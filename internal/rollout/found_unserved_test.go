@@ -1,0 +1,63 @@
+package rollout_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
+	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
+	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
+)
+
+// TestFoundDataIsPutBackWhereTheServerWasTooBusyForTheEndpoint undoes a creation whose endpoint was never made: nobody
+// was served, so the data is as it was found.
+func TestFoundDataIsPutBackWhereTheServerWasTooBusyForTheEndpoint(t *testing.T) {
+	makes := incustest.To(http.MethodPost, "/1.0/networks/*/forwards")
+	for name, fails := range map[string]func(s *sim){
+		"busy":         func(s *sim) { s.server.FailNth(1, makes, 503, "busy") },
+		"request lost": func(s *sim) { s.server.LoseNth(1, makes) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, s *sim) {
+				s.wish.Rollout.AllowDowntime = true
+				s.wish.App.Volumes = []renderer.Volume{{Name: "data", Path: "/data"}}
+				s.mustCreate()
+				_ = s.server.SetVolumeContent("default", "web-0-data", "found")
+				if _, err := s.destroy(); err != nil {
+					t.Fatal(err)
+				}
+				s.server.OnStart = func(incus.Instance) error { return s.server.SetVolumeContent("default", "web-0-data", "migrated") }
+				fails(s)
+				if _, err := s.create(); err == nil {
+					t.Fatal("it ended well")
+				}
+				s.expect("after the failure", " → nothing")
+				s.holds("web-0-data", "found")
+			})
+		})
+	}
+}
+
+// TestAKeptCreationThatServedNobodyGivesItsDataBack keeps what has failed for a look, and destroys it then, as the next apply does.
+func TestAKeptCreationThatServedNobodyGivesItsDataBack(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, s *sim) {
+		s.wish.Rollout.AllowDowntime = true
+		s.wish.App.Volumes = []renderer.Volume{{Name: "data", Path: "/data"}}
+		s.mustCreate()
+		_ = s.server.SetVolumeContent("default", "web-0-data", "found")
+		if _, err := s.destroy(); err != nil {
+			t.Fatal(err)
+		}
+		s.server.OnStart = func(incus.Instance) error { return s.server.SetVolumeContent("default", "web-0-data", "migrated") }
+		s.wish.OnFailure = rollout.Keep
+		s.server.FailNth(1, incustest.To(http.MethodPost, "/1.0/networks/*/forwards"), 400, "no")
+		if _, err := s.create(); err == nil {
+			t.Fatal("it ended well")
+		}
+		if _, err := s.destroy(); err != nil { // as for any resource that is tainted
+			t.Fatal(err)
+		}
+		s.holds("web-0-data", "found")
+	})
+}
