@@ -224,6 +224,7 @@ func (r *run) runningOn(ctx context.Context, m *move) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	now.only(r.wish.App.Type)
 	for _, key := range now.Keys() {
 		goes := slices.ContainsFunc(r.moves, func(other *move) bool {
 			return other.Member.Key == key && (other == m || other.Blue == nil && other.goesBack())
@@ -243,6 +244,9 @@ func (r *run) wished(f Forward) bool {
 }
 
 func (r *run) moveFormer(ctx context.Context, f Forward, from, to *Instance) error {
+	if r.network != "" && f.Network != r.network {
+		return nil // it reaches nothing outside its own network, and goes at the end
+	}
 	r.leading.Lock()
 	defer r.leading.Unlock()
 	have, etag, err := r.Incus.GetNetworkForward(ctx, f.Network, f.ListenAddress)

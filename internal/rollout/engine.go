@@ -72,9 +72,13 @@ func (e *Engine) apply(ctx context.Context, w Wish, f Facts) (Result, error) {
 	if err != nil {
 		return Result{}, e.failed(ErrRefused, w, "render the instances", err)
 	}
+	w.Prior.Type = w.App.Type
 	before, err := e.Observe(ctx, w.App.Name, w.Prior)
 	if err != nil {
 		return Result{}, e.failed(nil, w, "observe it", err)
+	}
+	if len(before.others) > 0 {
+		return Result{Observation: before}, e.failed(ErrExists, w, "begin", fmt.Errorf("%s of another resource, whose type is not %s, has the name %q by now: rename or remove it, or choose another name", joined(before.others), w.App.Type, w.App.Name))
 	}
 	result := Result{Observation: before}
 	if f.New && !before.unfinished() {
@@ -140,7 +144,7 @@ func (r *run) remembered() Observation {
 
 // suspected is everything that may be there after a run, by what was there before it and what it attempted.
 func (r *run) suspected() Observation {
-	o := Observation{App: r.wish.App.Name, Members: map[string]*Member{}, Nodes: r.observed.Nodes, Groups: r.observed.Groups, Forwards: r.observed.Forwards}
+	o := Observation{App: r.wish.App.Name, Type: r.wish.App.Type, Members: map[string]*Member{}, Nodes: r.observed.Nodes, Groups: r.observed.Groups, Forwards: r.observed.Forwards}
 	for _, m := range r.moves {
 		member := &Member{Active: m.Blue, Retired: m.Discard}
 		if m.stage >= attempted {
@@ -194,6 +198,14 @@ func expected(w Wish, p Plan) error {
 		return nil
 	}
 	for _, m := range p.Moves {
+		if m.Action == Remove && m.Blue != nil && w.Prior.Members[m.Member.Key] == nil {
+			return &Failure{
+				Kind: ErrStale, App: w.App.Name, Instance: m.Blue.Name, Doing: "begin",
+				Cause:  fmt.Errorf("the plan knows nothing of member %q (%s), which would be removed", m.Member.Key, m.Blue.Name),
+				Now:    []string{"Nothing was changed."},
+				Advice: "Somebody else has worked on this App since the plan was made. Make a new plan, with refresh.",
+			}
+		}
 		planned, ok := w.Expect[m.Member.Key]
 		if !ok || planned == "" || m.Action == Remove || planned == m.Instance {
 			continue

@@ -49,9 +49,9 @@ func (r *run) floatingProblems(ctx context.Context) ([]Problem, error) {
 		told[other] = true
 		switch {
 		case theirs == address:
-			all = append(all, Problem{Err: fmt.Errorf("%w: address %s is held by the members of App %q: choose another", ErrRefused, address, other)})
+			all = append(all, Problem{Holder: other, Err: fmt.Errorf("%w: address %s is held by the members of App %q: choose another", ErrRefused, address, other)})
 		case id == router:
-			all = append(all, Problem{Err: fmt.Errorf("%w: vrrp router_id %s is that of App %q, whose members would give up their address %s for this one: choose another", ErrRefused, router, other, theirs)})
+			all = append(all, Problem{Holder: other, Err: fmt.Errorf("%w: vrrp router_id %s is that of App %q, whose members would give up their address %s for this one: choose another", ErrRefused, router, other, theirs)})
 		}
 	}
 	return all, nil

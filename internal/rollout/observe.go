@@ -67,7 +67,9 @@ type Member struct {
 
 // Observation is what Incus shows of one App.
 type Observation struct {
-	App     string             `json:"app"`
+	App string `json:"app"`
+	// Type is the App type whose instances these are; empty for any. See only.
+	Type    string             `json:"type,omitempty"`
 	Members map[string]*Member `json:"members"`
 	// Nodes are the statuses of a cluster's nodes by name; empty for a standalone server.
 	Nodes map[string]string `json:"nodes,omitempty"`
@@ -80,6 +82,7 @@ type Observation struct {
 
 	hiddenOn []string        // where the hidden ones are
 	taken    map[string]bool // names that look like ours and are somebody else's
+	others   []string        // instances that carry the App's name, and are of another type
 	network  string          // where endpoints live; empty until an instance or a profile has told
 }
 
@@ -139,12 +142,13 @@ func (o Observation) unfinished() bool {
 
 // Observe reads everything of an App: one list of its instances, one of a cluster's nodes, one of its network's forwards,
 // and for an App that names others one of their instances. prior is what was observed before, if anything: of an instance whose node is away the server shows no more
-// than its name, and what it was is known from there only.
+// than its name, and what it was is known from there only. Its Type, where it has one, tells whose instances are the App's.
 func (e *Engine) Observe(ctx context.Context, name string, prior Observation) (Observation, error) {
 	o, nodes, err := e.settledList(ctx, name)
 	if err != nil {
 		return o, err
 	}
+	o.only(prior.Type)
 	if len(o.Members) == 0 {
 		// The server lists nothing for a project that isn't there, as for an empty one.
 		if _, err := e.Incus.GetProject(ctx, e.project()); err != nil {
@@ -199,6 +203,29 @@ func (o Observation) passing(f fleet.Fleet) bool {
 		}
 	}
 	return false
+}
+
+// only leaves the instances of one App type. Where an App's instances were removed by hand, another resource may have taken
+// its name since: an App, or a machine.
+func (o *Observation) only(kind string) {
+	if o.Type = kind; kind == "" {
+		return
+	}
+	for key, m := range o.Members {
+		var ours []*Instance
+		for _, i := range m.instances() {
+			if i.Tags.Type == kind {
+				ours = append(ours, i)
+				continue
+			}
+			o.taken[i.Name] = true
+			o.others = append(o.others, i.Name)
+		}
+		if o.Members[key] = arrange(ours); len(ours) == 0 {
+			delete(o.Members, key)
+		}
+	}
+	slices.Sort(o.others)
 }
 
 // recall puts back what the server hides because its node can't be reached. A name that is not known from before, and

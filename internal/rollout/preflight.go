@@ -7,15 +7,18 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/homelabops/terraform-provider-homelabops/internal/app"
 	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 )
 
 // Problem is something that would stop a run. Missing is set for what may still come to be before the run: a network that
-// the same apply creates, say. Notice is set for what stops nothing, and that a user should know of before.
+// the same apply creates, say. Notice is the title of what stops nothing, and that a user should know of before. Holder is the
+// App that has what can be had once only, and may give it up in the same apply.
 type Problem struct {
 	Missing  bool
-	Notice   bool
+	Notice   string
+	Holder   string
 	Upstream string // the App that is missing; empty for anything else
 	Err      error
 }
@@ -32,7 +35,7 @@ func (r *run) preflight(ctx context.Context) error {
 	if err != nil {
 		return r.failed(nil, r.wish, "look at the server before the first write", err)
 	}
-	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Notice })
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Notice != "" })
 	if len(problems) == 0 {
 		return nil
 	}
@@ -215,6 +218,12 @@ func (r *run) missing(ctx context.Context) ([]Problem, error) {
 // endpointProblems tells why the endpoint's address can't be had.
 func (r *run) endpointProblems(ctx context.Context) ([]Problem, error) {
 	listen := canonical(r.wish.Endpoint.ListenAddress)
+	for _, f := range r.observed.Forwards {
+		if r.network != "" && f.Network != r.network && r.plan.hasWork(Replace) {
+			return []Problem{{Err: fmt.Errorf("%w: the endpoint %s is on network %q, from which no instance on %q can be reached, so that it can't lead to the old ones until the new ones serve. "+
+				"Take endpoint out and apply, change network and apply, then put endpoint back", ErrRefused, f.ListenAddress, f.Network, r.network)}}, nil
+		}
+	}
 	if r.network == "" {
 		return []Problem{{Err: fmt.Errorf("endpoint needs a managed network: set network, or use a profile with a network device on one")}}, nil
 	}
@@ -252,7 +261,11 @@ func (r *run) endpointProblems(ctx context.Context) ([]Problem, error) {
 	case err != nil:
 		return nil, err
 	case !r.owns(*have, r.wish.App.Name):
-		return []Problem{{Err: foreignForward(listen, r.network, *have)}}, nil
+		problem := Problem{Err: foreignForward(listen, r.network, *have)}
+		if have.Config[app.KeyProject] == r.project() {
+			problem.Holder = have.Config[app.KeyApp]
+		}
+		return []Problem{problem}, nil
 	}
 	return nil, nil
 }

@@ -132,7 +132,7 @@ func (r *run) do(ctx context.Context) error {
 	if err := r.repairEndpoint(ctx); err != nil {
 		return r.stopped("lead the endpoint to a running member", "", err)
 	}
-	if r.plan.hasWork(Create, Replace) {
+	if r.plan.hasWork(Create, Replace) || r.wish.Fingerprint == "" { // also where members wait for their node: state must not take an older image for it
 		if err := r.resolveImage(ctx); err != nil {
 			return err
 		}

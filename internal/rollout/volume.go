@@ -107,7 +107,8 @@ func (r *run) volumeProblems(ctx context.Context) ([]Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(all, taken...), r.dataNotices(ctx)...), nil
+	all = append(append(all, taken...), r.dataNotices(ctx)...)
+	return append(all, r.removalNotices()...), nil
 }
 
 // pinned tells whether members stay on their node whatever happens.

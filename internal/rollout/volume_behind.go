@@ -2,7 +2,9 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dustin/go-humanize"
 
@@ -131,8 +133,37 @@ func (r *run) dataNotices(ctx context.Context) []Problem {
 			if used := r.usage(ctx, d.From, m.Blue.Mounts[d.Volume].Volume); used >= 0 {
 				held = ", " + humanize.IBytes(uint64(used)) + " by now,"
 			}
-			all = append(all, Problem{Notice: true, Err: fmt.Errorf("the data of volume %s of member %q%s is copied %s while the member is stopped. The volume that it comes from is deleted once the member has settled on the copy", d.Volume, planned.Member.Key, held, d.route())})
+			all = append(all, Problem{Notice: "Data moves", Err: fmt.Errorf("the data of volume %s of member %q%s is copied %s while the member is stopped. The volume that it comes from is deleted once the member has settled on the copy", d.Volume, planned.Member.Key, held, d.route())})
 		}
+	}
+	return all
+}
+
+// removalNotices say which volumes stay on the server, with their data, although their members go.
+func (r *run) removalNotices() []Problem {
+	if r.rolls() {
+		return nil // the others have the data, and the volumes go with their member
+	}
+	var all []Problem
+	stays := slices.ContainsFunc(r.plan.Moves, func(m Move) bool { return m.Blue != nil && m.Action != Remove })
+	for _, m := range r.plan.Moves {
+		if m.Action != Remove || m.Blue == nil {
+			continue
+		}
+		var names []string
+		for _, v := range r.wish.App.Volumes {
+			if mounted, has := m.Blue.Mounts[v.Name]; has && !v.Shared && !v.Discard {
+				names = append(names, mounted.Volume)
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		text := fmt.Sprintf("member %q goes, and %s stays on the server with its data: a member of that key takes it over again, another doesn't", m.Member.Key, joined(names))
+		if !stays {
+			text += ". No member stays, and those that come begin on volumes of their own, which are empty unless they were kept earlier: move the data by hand, or keep replicas as it is"
+		}
+		all = append(all, Problem{Notice: volumeKept, Err: errors.New(text)})
 	}
 	return all
 }

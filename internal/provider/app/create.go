@@ -74,6 +74,9 @@ func (r *Resource) prepare(ctx context.Context, attempted string, config, plan, 
 	if !r.connection.Known() {
 		return prepared{}, diag.Diagnostics{connection.NotKnown(attempted)}
 	}
+	if diags := r.connection.CheckProject(noun, prior.ID.ValueString()); diags.HasError() {
+		return prepared{}, diags
+	}
 	d := r.newDraft(ctx, plan)
 	d.takeSecrets(config)
 	d.readMode(config.DeploymentMode)

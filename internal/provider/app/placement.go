@@ -180,7 +180,7 @@ func (p *planning) lookForRivals(ctx context.Context) diag.Diagnostics {
 	}
 	for _, rival := range slices.Sorted(maps.Keys(rivals)) {
 		if !p.hear(ctx, rival) {
-			return p.rivalry(rival, rivals[rival], "Take that node out of nodes, or remove the other App first, in an apply of its own.")
+			return p.rivalry(rival, rivals[rival], "Take that node out of nodes, or let the other App give it up first (or remove it), in an apply of its own.")
 		}
 	}
 	return p.claim() // again: by now the others have said which nodes they keep

@@ -33,6 +33,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	fresh := req.State.Raw.IsNull()
 	if !fresh {
 		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+		resp.Diagnostics.Append(r.connection.CheckProject(noun, prior.ID.ValueString())...)
 		defer func() { resp.Diagnostics = outcome.SayRemoval(resp.Diagnostics) }()
 	}
 	if resp.Diagnostics.HasError() {
@@ -233,8 +234,10 @@ func (p *planning) look(ctx context.Context) diag.Diagnostics {
 		switch {
 		case problem.Upstream != "" && p.connection.Claims.Heard(problem.Upstream):
 			// The same configuration has it, and it is planned before what refers to it.
-		case problem.Notice:
-			diags.AddWarning("Data moves", fmt.Sprintf("App %q: %s", name, sentence.Of(problem.Err)))
+		case problem.Holder != "" && p.connection.Claims.Heard(problem.Holder):
+			diags.AddWarning("Address changes hands", fmt.Sprintf("App %q: %s App %q is of this configuration: where it gives the address up first in this apply, all is well; else this App is refused, and another apply does it.", name, sentence.Of(problem.Err), problem.Holder))
+		case problem.Notice != "":
+			diags.AddWarning(problem.Notice, fmt.Sprintf("App %q: %s", name, sentence.Of(problem.Err)))
 		case problem.Missing:
 			missing = append(missing, sentence.Of(problem.Err))
 		case errors.Is(problem.Err, rollout.ErrExists):

@@ -35,6 +35,17 @@ func (c *Connection) ProjectOr(id string) string {
 	return project
 }
 
+// CheckProject is the error of an object that was made in another project than the provider works in, where its name is
+// another's or nobody's. noun is what it is, id its "<project>/<name>".
+func (c *Connection) CheckProject(noun, id string) diag.Diagnostics {
+	project, name, ok := strings.Cut(id, "/")
+	if !ok || !c.Known() || project == c.Project {
+		return nil
+	}
+	return diag.Diagnostics{diag.NewErrorDiagnostic(noun+" is in another project", fmt.Sprintf("%s %q was made in the project %q, but the provider works in %q. "+
+		"Set project of the provider back, or use a second provider configuration for it. To move it, destroy it under the old project first.", noun, name, project, c.Project))}
+}
+
 // Known tells whether there is a server to ask.
 func (c *Connection) Known() bool { return c != nil && c.Client != nil }
 

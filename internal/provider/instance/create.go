@@ -67,6 +67,9 @@ func (r *Resource) prepare(ctx context.Context, attempted string, config tfsdk.C
 	if !r.connection.Known() {
 		return prepared{}, diag.Diagnostics{connection.NotKnown(attempted)}
 	}
+	if diags := r.connection.CheckProject(noun, prior.ID.ValueString()); diags.HasError() {
+		return prepared{}, diags
+	}
 	d := newDraft(ctx, plan)
 	r.checkRemote(d)
 	if diags := d.Diagnostics(); diags.HasError() {

@@ -24,6 +24,10 @@ func (r *Resource) Delete(ctx context.Context, req resource.DeleteRequest, resp 
 		resp.Diagnostics.Append(connection.NotKnown("remove the instance"))
 		return
 	}
+	if diags := r.connection.CheckProject(noun, state.ID.ValueString()); diags.HasError() {
+		resp.Diagnostics.Append(diags...)
+		return
+	}
 	limit, diags := state.Timeouts.Delete(ctx, deleteTimeout)
 	resp.Diagnostics.Append(diags...)
 	ctx, stop := context.WithTimeout(ctx, limit)

@@ -30,6 +30,7 @@ func (r *Resource) ModifyPlan(ctx context.Context, req resource.ModifyPlanReques
 	fresh := req.State.Raw.IsNull()
 	if !fresh {
 		resp.Diagnostics.Append(req.State.Get(ctx, &prior)...)
+		resp.Diagnostics.Append(r.connection.CheckProject(noun, prior.ID.ValueString())...)
 		defer func() { resp.Diagnostics = outcome.SayRemoval(resp.Diagnostics) }()
 	}
 	if resp.Diagnostics.HasError() {
@@ -201,6 +202,12 @@ func (p *planning) refusal(ctx context.Context) string {
 			strings.Join(differences(newDraft(ctx, p.prior).render()[memberKey], p.rendered[memberKey], p.prior.Image.ValueString(), p.draft.wish.App.Image), ", "))
 	case p.plan.Strategy == rollout.Refused:
 		return sentence.End(p.plan.Reason)
+	case p.draft.wish.Relocate:
+		for _, move := range p.plan.Moves {
+			if move.Action == rollout.Skip {
+				return fmt.Sprintf("it can't move to node %s now: %s, and what it holds is out of reach. Bring that node back first, or write node as it was.", p.draft.wish.Node, move.Reasons[0])
+			}
+		}
 	}
 	return ""
 }
@@ -249,8 +256,8 @@ func (p *planning) look(ctx context.Context) diag.Diagnostics {
 	var missing []string
 	for _, problem := range problems {
 		switch {
-		case problem.Notice:
-			diags.AddWarning("Data moves", fmt.Sprintf("Instance %q: %s", name, sentence.Of(problem.Err)))
+		case problem.Notice != "":
+			diags.AddWarning(problem.Notice, fmt.Sprintf("Instance %q: %s", name, sentence.Of(problem.Err)))
 		case problem.Missing:
 			missing = append(missing, sentence.Of(problem.Err))
 		case errors.Is(problem.Err, rollout.ErrExists):

@@ -17,6 +17,7 @@ import (
 func (r *Resource) recall(ctx context.Context, from outcome.Private, prior model) (rollout.Observation, diag.Diagnostics) {
 	o, kept, diags := outcome.Recall(ctx, from)
 	if kept || diags.HasError() {
+		o.Type = machine.TypeName // not kept by earlier versions
 		return o, diags
 	}
 	known := domain.Tags{App: prior.Name.ValueString(), Type: machine.TypeName, Image: prior.ImageFingerprint.ValueString()}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -34,9 +33,8 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		resp.Diagnostics.AddWarning("Instance not refreshed", fmt.Sprintf("Instance %q is taken as state has it: the provider's configuration holds values that are not known yet.", name))
 		return
 	}
-	if project, _, ok := strings.Cut(state.ID.ValueString(), "/"); ok && project != r.connection.Project {
-		resp.Diagnostics.AddError("Instance is in another project", fmt.Sprintf("Instance %q was made in the project %q, but the provider works in %q. "+
-			"Set project of the provider back, or use a second provider configuration for it.", name, project, r.connection.Project))
+	if diags := r.connection.CheckProject(noun, state.ID.ValueString()); diags.HasError() {
+		resp.Diagnostics.Append(diags...)
 		return
 	}
 	limit, diags := state.Timeouts.Read(ctx, readTimeout)
