@@ -3,6 +3,8 @@ package provider_test
 import (
 	"testing"
 
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
 )
@@ -22,12 +24,11 @@ func TestNothingIsDoneInAnotherProjectThanTheResources(t *testing.T) {
 				r.identity = nil // as a CLI before 1.12 has it
 				w.configure(values{"project": "other"})
 				w.incus.ResetRequests()
-				said := ""
+				do := func() []*tfprotov6.Diagnostic { return r.apply(to) }
 				if doing == "destroy" {
-					said = texts(r.destroy())
-				} else {
-					said = texts(r.apply(to))
+					do = r.destroy
 				}
+				said := texts(do())
 				writes := w.incus.Count(func(q incustest.Request) bool { return q.Mutating() && q.Query.Get("project") == "other" })
 				if said == "" || writes > 0 {
 					t.Errorf("the %s ended with %q after %d writes in the other project; state has the id %s; the first project has %v", doing, said, writes, at(r.state, "id"), w.incus.Names())
