@@ -80,15 +80,6 @@ func (r *run) demoteUnserved(ctx context.Context) error {
 	return nil
 }
 
-// stopNow stops an instance that serves nothing.
-func (e *Engine) stopNow(ctx context.Context, name string) error {
-	err := e.setState(ctx, name, "stop", 0, true)
-	if errors.Is(err, incus.ErrNotFound) || errors.Is(err, incus.ErrNoChange) {
-		return nil
-	}
-	return err
-}
-
 // putBack stops a candidate that never served and puts the member's own volumes back to a snapshot, where they have it.
 func (e *Engine) putBack(ctx context.Context, i *Instance, snapshot string) error {
 	if snapshot == "" {
