@@ -37,7 +37,7 @@ func TestLabEtcdWaitsForItsConfigurationAndKeepsItsData(t *testing.T) {
 			if value := run(t, l, "exec", "etcd", "--project", project, "--", "etcdctl", "get", "key", "--print-value-only"); strings.TrimSpace(value) != "kept" {
 				t.Errorf("after a stop and a start the key's value is %q", value)
 			}
-			if log := run(t, l, "exec", "etcd", "--project", project, "--", "cat", "/var/log/etcd.log"); !strings.Contains(log, "terminated") {
+			if log := run(t, l, "file", "pull", "etcd/var/log/etcd.log", "-", "--project", project); !strings.Contains(log, "terminated") {
 				t.Errorf("etcd wasn't told to end:\n%s", log)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -24,6 +25,9 @@ func (r *run) connections(ctx context.Context, name string, ports []int) (int, e
 	}
 	if result.ExitCode != 0 && len(result.Stdout) == 0 {
 		return 0, fmt.Errorf("reading /proc/net/tcp: %s", strings.TrimSpace(string(result.Stderr)))
+	}
+	if !bytes.Contains(result.Stdout, []byte("local_address")) { // what each of the tables begins with
+		return 0, errors.New("reading /proc/net/tcp: nothing came")
 	}
 	return established(result.Stdout, ports), nil
 }

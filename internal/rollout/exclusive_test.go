@@ -164,7 +164,7 @@ func connected(open bool) incus.ExecResult {
 	if !open {
 		return incus.ExecResult{}
 	}
-	return incus.ExecResult{Stdout: []byte("   0: 0100630A:1F90 0200630A:8A3C 01 00000000:00000000\n")}
+	return incus.ExecResult{Stdout: []byte("  sl  local_address rem_address   st tx_queue\n   0: 0100630A:1F90 0200630A:8A3C 01 00000000:00000000\n")}
 }
 
 // TestConnectionsEndBeforeAMemberIsStoppedInPlace has clients take longer to end what they have begun than green may take to
