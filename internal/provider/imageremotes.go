@@ -27,7 +27,7 @@ func builtInRemotes() map[string]rollout.ImageRemote {
 
 var remoteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// imageRemotes are the built-in servers and the configured ones. What is not known yet is left out.
+// imageRemotes are the built-in servers and the configured ones. Of what is not known yet there is the name.
 func imageRemotes(ctx context.Context, configured types.Map) (map[string]rollout.ImageRemote, diag.Diagnostics) {
 	all := builtInRemotes()
 	var diags diag.Diagnostics
@@ -60,7 +60,7 @@ func imageRemotes(ctx context.Context, configured types.Map) (map[string]rollout
 		if err != nil {
 			diags.AddAttributeError(at.AtName("certificate"), "Invalid image remote", err.Error()+".")
 		}
-		if certificate != "" && remote.Protocol != "incus" {
+		if certificate != "" && remote.Protocol != "incus" && !one.Protocol.IsUnknown() {
 			diags.AddAttributeError(at.AtName("certificate"), "Invalid image remote", fmt.Sprintf("A server of the protocol %s can't be pinned: it is verified against the certificate authorities of the system that Incus runs on. Leave certificate out.", remote.Protocol))
 		}
 		remote.Certificate = certificate

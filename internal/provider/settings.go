@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-framework/types/basetypes"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/provider/argument"
 )
 
 // environmentPrefix begins the variables that stand in for attributes.
@@ -85,7 +87,7 @@ func newSettings(m model) (settings, diag.Diagnostics) {
 	}
 	// What is written in the configuration beats what happens to be in the environment.
 	switch {
-	case !m.Remote.IsNull() && !m.Address.IsNull():
+	case argument.Written(m.Remote, m.Address):
 		diags.AddAttributeError(path.Root("remote"), "Conflicting settings", "Set either address or remote: remote takes the address from the Incus CLI's own configuration.")
 	case !m.Remote.IsNull():
 		s.address = ""

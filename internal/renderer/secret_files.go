@@ -33,13 +33,16 @@ func (t Type) takes(name string) bool {
 	return slices.ContainsFunc(t.Secrets, func(s SecretSpec) bool { return s.Name == name })
 }
 
+// MissingSecret is the summary of the problem that a secret is not given which the type needs.
+const MissingSecret = "Missing secret"
+
 // CheckSecrets reports what is wrong with the secrets of an App of a type, without telling anything of their content.
 func CheckSecrets(t Type, secrets map[string]string) []Problem {
 	var problems []Problem
 	for _, s := range t.Secrets {
 		value, given := secrets[s.Name]
 		if s.Required && !given {
-			problems = append(problems, Problem{"secrets_wo", "Missing secret", fmt.Sprintf("The type %s needs the secret %s: %s", t.Name, s.Name, s.Description)})
+			problems = append(problems, Problem{"secrets_wo", MissingSecret, fmt.Sprintf("The type %s needs the secret %s: %s", t.Name, s.Name, s.Description)})
 		}
 		if given && s.Check != nil {
 			if err := s.Check(value); err != nil {

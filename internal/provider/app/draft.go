@@ -102,7 +102,7 @@ func (d *draft) readReplicas(m model) {
 	w.Replicas = replicas
 	w.App.Replicas = replicas.Count
 	switch {
-	case !replicas.PerNode && !m.Nodes.IsNull():
+	case !replicas.PerNode && argument.Written(m.Nodes):
 		d.Refuse(path.Root("nodes"), "Unexpected nodes", "nodes goes with replicas = %q only; with a count the server chooses where members run.", domain.PerNode)
 	case replicas.PerNode && m.Nodes.IsNull():
 		d.Refuse(path.Root("nodes"), "Missing nodes", "replicas = %q needs nodes, the names of the nodes that get a member each: for all that are online, nodes = data.homelabops_nodes.<name>.names of a data source with status = \"online\".", domain.PerNode)

@@ -80,6 +80,9 @@ func (d *draft) checkSecrets() {
 	reported := map[renderer.Problem]bool{}
 	report := func(secrets map[string]string) {
 		for _, p := range renderer.CheckSecrets(d.renderer.Type(), secrets) {
+			if p.Summary == renderer.MissingSecret && !d.Known("replicas", "nodes") {
+				continue // each member may have its own
+			}
 			if !reported[p] {
 				reported[p] = true
 				d.AddProblem(p)

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 
 	domain "github.com/homelabops/terraform-provider-homelabops/internal/app"
+	"github.com/homelabops/terraform-provider-homelabops/internal/provider/argument"
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider/sentence"
 	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
@@ -16,10 +17,10 @@ func (d *draft) readVolumes(ctx context.Context, m model) {
 	a := &d.wish.App
 	a.Volumes = d.Volumes(ctx, m.Volumes)
 	taken := map[string]string{}
-	if !m.Network.IsNull() {
+	if argument.Written(m.Network) {
 		taken["eth0"] = "network"
 	}
-	if !m.StoragePool.IsNull() {
+	if argument.Written(m.StoragePool) {
 		taken["root"] = "storage_pool"
 	}
 	a.Devices = d.Devices(m.Devices, a.Volumes, taken)

@@ -60,6 +60,12 @@ func (r *Reader) Diagnostics() diag.Diagnostics {
 	return diags
 }
 
+// Written tells whether values are all known to be there. What isn't known yet may still turn out to be null, so that it is held
+// against nothing else.
+func Written(values ...attr.Value) bool {
+	return !slices.ContainsFunc(values, func(v attr.Value) bool { return v.IsNull() || v.IsUnknown() })
+}
+
 // Text reads a text argument, empty for null.
 func (r *Reader) Text(argument string, v types.String) string {
 	if v.IsUnknown() {

@@ -125,7 +125,7 @@ func (r *Reader) checkVolume(at frameworkpath.Path, v renderer.Volume, one volum
 	case known && !v.Local && !one.LocalReason.IsNull():
 		r.Refuse(at.AtName("local_reason"), "Unexpected reason", "local_reason of volume %s goes with local = true.", v.Name)
 	}
-	if !one.Shared.IsUnknown() && !v.Shared && !one.ShareSafe.IsNull() {
+	if !one.Shared.IsUnknown() && !v.Shared && Written(one.ShareSafe) {
 		r.Refuse(at.AtName("share_safe"), "Unexpected reason", "share_safe of volume %s goes with shared = true: without that each member has a volume of its own.", v.Name)
 	}
 }

@@ -38,7 +38,7 @@ func newDraft(ctx context.Context, m model) *draft {
 		w.OnFailure = rollout.Undo
 	}
 	w.Node, w.Group = d.Text("node", m.Node), d.Text("cluster_group", m.ClusterGroup)
-	if !m.Node.IsNull() && !m.ClusterGroup.IsNull() {
+	if argument.Written(m.Node, m.ClusterGroup) {
 		d.Refuse(path.Root("cluster_group"), "Unexpected cluster_group", "node says where the instance is already: leave one of the two out.")
 	}
 	a := &w.App
@@ -58,7 +58,7 @@ func newDraft(ctx context.Context, m model) *draft {
 	a.Files = d.Files(ctx, m.Files)
 	a.Volumes = d.Volumes(ctx, m.Volumes)
 	d.CheckVolumeFiles(a.Volumes, a.Files)
-	a.Devices = d.Devices(m.Devices, a.Volumes, taken(m))
+	a.Devices = d.Devices(m.Devices, a.Volumes, taken(ctx, m))
 	d.readAddresses(m)
 	d.readSecurity(ctx, m)
 	a.Health, w.Health = d.Health(ctx, m.Health)
@@ -76,15 +76,17 @@ func limitNames(isVM bool) []string {
 	return argument.LimitNames
 }
 
-// taken are the devices that arguments make, by name.
-func taken(m model) map[string]string {
+// taken are the devices that arguments are known to make, by name.
+func taken(ctx context.Context, m model) map[string]string {
+	var security securityModel
+	hasTPM := argument.Written(m.Security) && (&argument.Reader{}).Fields(ctx, path.Root("security"), m.Security, &security) && security.TPM.ValueBool()
 	all := map[string]string{}
 	for _, one := range []struct {
 		device, argument string
 		given            bool
 	}{
-		{"eth0", "network", !m.Network.IsNull()}, {"eth0", "static_ip", !m.StaticIP.IsNull()}, {"eth0", "mac", !m.MAC.IsNull()},
-		{"root", "storage_pool", !m.StoragePool.IsNull()}, {tpmDevice, "security.tpm", !m.Security.IsNull()},
+		{"eth0", "network", argument.Written(m.Network)}, {"eth0", "static_ip", argument.Written(m.StaticIP)}, {"eth0", "mac", argument.Written(m.MAC)},
+		{"root", "storage_pool", argument.Written(m.StoragePool)}, {tpmDevice, "security.tpm", hasTPM},
 	} {
 		if one.given && all[one.device] == "" {
 			all[one.device] = one.argument

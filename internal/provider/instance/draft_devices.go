@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/provider/argument"
 )
 
 // tpmDevice is the name of the device that security.tpm makes.
@@ -31,11 +33,13 @@ func (d *draft) readAddresses(m model) {
 		return
 	}
 	if m.Network.IsNull() {
-		at := path.Root("static_ip")
-		if m.StaticIP.IsNull() {
-			at = path.Root("mac")
+		const missing = "static_ip and mac are about eth0: say in network which network that is on."
+		switch {
+		case argument.Written(m.StaticIP):
+			d.Refuse(path.Root("static_ip"), "Missing network", missing)
+		case argument.Written(m.MAC):
+			d.Refuse(path.Root("mac"), "Missing network", missing)
 		}
-		d.Refuse(at, "Missing network", "static_ip and mac are about eth0: say in network which network that is on.")
 		return
 	}
 	eth0 := map[string]string{"type": "nic", "network": d.wish.App.Network, "name": "eth0"}
@@ -83,7 +87,7 @@ func (d *draft) readSecurity(ctx context.Context, m model) {
 	if block.SecureBoot.IsNull() {
 		return
 	}
-	if _, twice := d.wish.App.Config[secureBootKey]; twice {
+	if _, twice := d.wish.App.Config[secureBootKey]; twice && argument.Written(block.SecureBoot) {
 		d.Refuse(path.Root("config").AtMapKey(secureBootKey), "Key given twice", "%s is what security.secure_boot sets: leave one of the two out.", secureBootKey)
 		return
 	}
