@@ -260,3 +260,24 @@ func TestEndpointThatOutlivedItsInstancesIsNotForgotten(t *testing.T) {
 		})
 	}
 }
+
+func TestMembersHaveTheVersionThatIsWrittenDown(t *testing.T) {
+	for name, stopped := range map[string]bool{"running": false, "stopped": true} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { versionIsWrittenDown(t, stopped) }) })
+	}
+}
+
+func versionIsWrittenDown(t *testing.T, stopped bool) {
+	w := newWorld(t)
+	r := w.app()
+	r.mustApply(web(values{"version": "5.0.0"}))
+	if stopped {
+		w.edit("web-0-g0", func(i *incus.Instance) { i.Status = incus.StatusStopped })
+		w.mustNot("refresh", r.refresh())
+	}
+	to := web(values{"version": "6.0.0"})
+	r.mustApply(to)
+	r.expect("members.0.version", "6.0.0")
+	r.expect("members.0.generation", "0")
+	r.mustBeSettled(to)
+}

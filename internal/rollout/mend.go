@@ -52,7 +52,7 @@ func (r *run) mendOne(ctx context.Context, m *move) error {
 			return err
 		}
 		m.green, m.name, running = back, back.Name, true
-		if m.Blue.Tags.Hot == want.Hot && len(m.Blue.Drift) == 0 {
+		if m.Blue.Tags.Hot == want.Hot && len(m.Blue.Drift) == 0 && (r.wish.App.Version == "" || m.Blue.Tags.Version == r.wish.App.Version) {
 			return nil
 		}
 	}

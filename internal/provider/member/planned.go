@@ -44,7 +44,10 @@ func Planned(prior map[string]Model, p rollout.Plan, at Place) map[string]Model 
 				all[key] = one
 				continue
 			}
+		case rollout.Update:
+			one.Version = writtenVersion(one, p.To)
 		case rollout.Start:
+			one.Version = writtenVersion(one, p.To)
 			one.IPv4, one.IPv6 = types.StringUnknown(), types.StringUnknown()
 		}
 		one.Status = types.StringValue(Running)
@@ -57,6 +60,14 @@ func Planned(prior map[string]Model, p rollout.Plan, at Place) map[string]Model 
 func plannedVersion(to string) types.String {
 	if to == "" {
 		return types.StringUnknown()
+	}
+	return types.StringValue(to)
+}
+
+// writtenVersion is what an instance that stays will say it runs: what is written on it with any change in place.
+func writtenVersion(one Model, to string) types.String {
+	if to == "" {
+		return one.Version
 	}
 	return types.StringValue(to)
 }
