@@ -123,3 +123,26 @@ func TestApplyOfAnOutdatedPlanTouchesNothing(t *testing.T) {
 	says(t, r.carryOut(c), "plan is stale", "Nothing was changed", "Make a new plan")
 	colleague.mustBeSettled(web(values{"image": "web/1.1.0"}))
 }
+
+// What a CLI checks when it plans once more before it applies, when all values are known: what the first plan knew is the same
+// ("Provider produced inconsistent final plan").
+func TestFinalPlanKeepsWhatThePlanKnewOfTheMode(t *testing.T) {
+	worlds := map[string]func(t *testing.T) *world{"cluster": newCluster, "standalone": func(t *testing.T) *world { return newWorld(t) }}
+	for name, newOne := range worlds {
+		for step, replicas := range map[string][]int{"creation": {2}, "scaled out": {1, 3}} {
+			t.Run(name+", "+step, func(t *testing.T) {
+				w := newOne(t)
+				r := w.app()
+				for _, n := range replicas[:len(replicas)-1] {
+					r.mustApply(counted(n))
+				}
+				n := replicas[len(replicas)-1]
+				first := r.plan(counted(n, values{"deployment_mode": later{}}))
+				w.mustNot("plan", first.diagnostics)
+				final := r.plan(counted(n, values{"deployment_mode": "standalone"}))
+				w.mustNot("final plan", final.diagnostics)
+				comesTrue(t, first.planned, final.planned)
+			})
+		}
+	}
+}
