@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
 )
@@ -47,9 +48,9 @@ func (i *Instance) spot(device string) Spot {
 	return Spot{Pool: m.Pool}
 }
 
-// mountedPools are the pools of the volumes that instances have mounted.
+// mountedPools are the pools of the volumes that instances have mounted, or had before they went.
 func (o Observation) mountedPools() []string {
-	var names []string
+	names := slices.Clone(o.Pools)
 	for _, i := range o.Instances() {
 		for _, m := range i.Mounts {
 			names = append(names, m.Pool)

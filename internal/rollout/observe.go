@@ -77,6 +77,8 @@ type Observation struct {
 	Groups map[string][]string `json:"groups,omitempty"`
 	// Forwards are the endpoint addresses that carry our tag, on the App's network.
 	Forwards []Forward `json:"forwards,omitempty"`
+	// Pools are those of the volumes that its instances had, where none of these is left.
+	Pools []string `json:"pools,omitempty"`
 	// Hidden are instances of the App's names whose node can't be reached, so that whose they are is not known.
 	Hidden []string `json:"hidden,omitempty"`
 
@@ -159,6 +161,9 @@ func (e *Engine) Observe(ctx context.Context, name string, prior Observation) (O
 	o.locate(nodes)
 	if err := e.reach(ctx, &o, nodes); err != nil {
 		return o, err
+	}
+	if len(o.Members) == 0 {
+		o.Pools = slices.Compact(slices.Sorted(slices.Values(prior.mountedPools())))
 	}
 	if o.network == "" && len(prior.Forwards) > 0 {
 		// No instance is left to tell. An endpoint that outlived them all is the App's all the same.

@@ -19,7 +19,8 @@ import (
 // readTimeout is the default bound of a refresh. A list takes up to half a minute where a node has just frozen.
 const readTimeout = 2 * time.Minute
 
-// Read implements resource.Resource. Only a server that answered, and has nothing of the App, removes it from state.
+// Read implements resource.Resource. Only a server that answered, and has nothing of the App, removes it from state: neither
+// instances nor what has to go with them.
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
@@ -54,8 +55,15 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 			resp.Diagnostics.Append(r.connection.Diagnose(ctx, fmt.Sprintf("make sure that App %q is gone; it stays in state", name), err))
 			return
 		}
-		resp.State.RemoveResource(ctx)
-		return
+		left, err := r.connection.Engine.Orphans(ctx, observed)
+		if err != nil {
+			resp.Diagnostics.Append(r.connection.Diagnose(ctx, fmt.Sprintf("make sure that nothing of App %q is left; it stays in state", name), err))
+			return
+		}
+		if len(left) == 0 {
+			resp.State.RemoveResource(ctx)
+			return
+		}
 	}
 	mode, err := r.connection.Mode(ctx)
 	if err != nil {

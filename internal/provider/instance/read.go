@@ -19,7 +19,8 @@ import (
 // readTimeout is the default bound of a refresh. A list takes up to half a minute where a node has just frozen.
 const readTimeout = 2 * time.Minute
 
-// Read implements resource.Resource. Only a server that answered, and has nothing of the instance, removes it from state.
+// Read implements resource.Resource. Only a server that answered, and has nothing of the instance, removes it from state:
+// neither itself nor what has to go with it.
 func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	var state model
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
@@ -59,8 +60,14 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 				resp.Diagnostics.AddWarning("Instance is nobody's", fmt.Sprintf("The project %q has an instance %q, but it does not carry our tags: they were taken off it, or the run that was to take it over after its import was killed before it did. "+
 					"It is left alone, and state forgets it. To manage it again, import it.", r.connection.Project, name))
 			}
-			resp.State.RemoveResource(ctx)
-			return
+			var left []string
+			if !there {
+				left, err = r.connection.Engine.Orphans(ctx, observed)
+			}
+			if err == nil && len(left) == 0 {
+				resp.State.RemoveResource(ctx)
+				return
+			}
 		}
 	}
 	if err != nil {
