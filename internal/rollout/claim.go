@@ -31,7 +31,7 @@ func (e *Engine) Unclaimed(ctx context.Context, name string) (*incus.Instance, e
 			continue // a server that does not know the filter
 		}
 		if raw.Unreachable() {
-			return nil, fmt.Errorf("instance %q is on node %s: %w", name, raw.Location, incus.ErrUnreachable)
+			return nil, fmt.Errorf("%w: instance %q is on %s, which can't be reached", ErrAway, name, raw.Location)
 		}
 		if _, ours, _ := app.ParseTags(raw.Config); !ours {
 			return raw, nil

@@ -33,7 +33,7 @@ func (e *Engine) destroyApp(ctx context.Context, name string, prior Observation)
 	}
 	if away := o.unreachable(); len(away) > 0 {
 		return before, &Failure{
-			Kind: incus.ErrUnreachable, App: name, Doing: "remove it",
+			Kind: ErrAway, App: name, Doing: "remove it",
 			Cause:  fmt.Errorf("the node of %s can't be reached", joined(away)),
 			Now:    []string{"Nothing was changed."},
 			Advice: "Bring the node back, or remove it from the cluster, and destroy again.",

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 )
 
@@ -30,7 +31,15 @@ var (
 	ErrBusy = errors.New("lease held")
 	// ErrImage: the image can't be had.
 	ErrImage = errors.New("image not available")
+	// ErrAway: the node of an instance can't be reached, while the server answers. It counts as incus.ErrUnreachable too.
+	ErrAway error = awayError{}
 )
+
+type awayError struct{}
+
+func (awayError) Error() string { return "node is away" }
+
+func (awayError) Is(target error) bool { return target == incus.ErrUnreachable }
 
 // Failure is the end of a run that did not reach its goal: what failed, on which instance, and what state things are in.
 type Failure struct {

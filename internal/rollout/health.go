@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
-	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 )
 
@@ -262,7 +261,7 @@ func (w *watch) instance(ctx context.Context, name string, after int64, fresh ti
 		}
 		for _, hidden := range o.Hidden {
 			if hidden == name {
-				return nil, fmt.Errorf("its node can't be reached: %w", incus.ErrUnreachable)
+				return nil, fmt.Errorf("its %w and can't be reached", ErrAway)
 			}
 		}
 	}

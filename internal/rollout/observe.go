@@ -96,6 +96,11 @@ type Forward struct {
 	Target        string         `json:"target"` // address; empty where the rules don't agree on one
 }
 
+// OutOfSight is why nothing can be told of an App whose instances may be the hidden ones.
+func (o Observation) OutOfSight() error {
+	return fmt.Errorf("%w: of %s, which may be this one's, the server shows no more than the name", ErrAway, joined(o.Hidden))
+}
+
 // Empty tells whether nothing of the App exists.
 func (o Observation) Empty() bool { return len(o.Members) == 0 && len(o.Forwards) == 0 }
 

@@ -78,7 +78,7 @@ func (r *run) problems(ctx context.Context) ([]Problem, error) {
 		}
 	}
 	if len(r.observed.Hidden) > 0 && r.plan.hasWork(Create) {
-		all = append(all, Problem{Err: fmt.Errorf("%w: the server shows no more than the name of %s, which may be this App's: nothing is made beside it until its node is back", incus.ErrUnreachable, joined(r.observed.Hidden))})
+		all = append(all, Problem{Err: fmt.Errorf("%w: the server shows no more than the name of %s, which may be this App's: nothing is made beside it until its node is back", ErrAway, joined(r.observed.Hidden))})
 	}
 	all = append(all, r.protected()...)
 	all = append(all, r.nodeProblems()...)

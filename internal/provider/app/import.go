@@ -35,12 +35,15 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 		resp.Diagnostics.Append(r.connection.Diagnose(ctx, fmt.Sprintf("import App %q", name), err))
 		return
 	}
-	if member.First(observed) == nil {
+	switch first := member.First(observed); {
+	case first == nil && len(observed.Hidden) > 0:
+		resp.Diagnostics.Append(r.connection.Diagnose(ctx, fmt.Sprintf("import App %q", name), observed.OutOfSight()))
+		return
+	case first == nil:
 		resp.Diagnostics.AddError("No such App", fmt.Sprintf("The project %q has no App %q: no instance there carries its tags (%s = %s) and has been promoted. "+
 			"An instance that was not made by this provider can't become an App.", project, name, domain.KeyApp, name))
 		return
-	}
-	if kind := member.First(observed).Tags.Type; kind == machine.TypeName {
+	case first.Tags.Type == machine.TypeName:
 		resp.Diagnostics.AddError("Not an App", fmt.Sprintf("%s in project %q is a homelabops_instance: import it as one.", name, project))
 		return
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
 // explainTime bounds the requests that find out more about a failure.
@@ -22,6 +23,9 @@ const explainTime = 10 * time.Second
 
 // Diagnose makes a diagnostic of a failed request: what was attempted, what was seen, what to do.
 func (c *Connection) Diagnose(ctx context.Context, attempted string, err error) diag.Diagnostic {
+	if errors.Is(err, rollout.ErrAway) {
+		return Away(attempted, err)
+	}
 	summary, explained, ok := c.Explain(ctx, err)
 	if !ok {
 		text := fmt.Sprintf("Could not %s: %s.", attempted, err)
@@ -31,6 +35,11 @@ func (c *Connection) Diagnose(ctx context.Context, attempted string, err error) 
 		return diag.NewErrorDiagnostic("Incus request failed", text)
 	}
 	return diag.NewErrorDiagnostic(summary, fmt.Sprintf("%s\n\nThat was when trying to %s. The answer: %s.", explained, attempted, Answer(err)))
+}
+
+// Away makes a diagnostic of what can't be done as long as the node of an instance can't be reached.
+func Away(attempted string, err error) diag.Diagnostic {
+	return diag.NewErrorDiagnostic(rollout.ErrAway.Error(), fmt.Sprintf("Could not %s: %s.\n\nBring the node back, and run this again.", attempted, err))
 }
 
 // Again says what to do where the server failed of itself; empty where it did not.
@@ -74,6 +83,8 @@ func (c *Connection) Explain(ctx context.Context, err error) (summary, advice st
 	case errors.Is(err, incus.ErrNoQuorum) && c.clustered(ctx):
 		return "Cluster has no quorum", fmt.Sprintf("The server at %s answers, but too few of its cluster's database members are there to agree on anything. What runs goes on running and serving; until a majority of them is back, nothing can be read, changed, started or stopped. "+
 			"Start Incus on the others again, or mend the network between them. Of members that are lost for good, Incus's manual tells in \"How to recover a cluster\" how to go on without them (`incus admin cluster recover-from-quorum-loss`). Then run this again.", address), true
+	case errors.Is(err, rollout.ErrAway):
+		return "", "", false
 	case errors.Is(err, incus.ErrUnreachable):
 		return "Server not reachable", reach(address, err), true
 	case errors.Is(err, incus.ErrNotFound) && c.projectMissing(ctx):

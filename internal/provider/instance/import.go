@@ -49,7 +49,7 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 			return
 		}
 	default:
-		r.importFound(ctx, name, resp)
+		r.importFound(ctx, name, observed, resp)
 	}
 	if resp.Diagnostics.HasError() {
 		return
@@ -60,10 +60,14 @@ func (r *Resource) ImportState(ctx context.Context, req resource.ImportStateRequ
 }
 
 // importFound imports a machine that somebody made by hand.
-func (r *Resource) importFound(ctx context.Context, name string, resp *resource.ImportStateResponse) {
+func (r *Resource) importFound(ctx context.Context, name string, observed rollout.Observation, resp *resource.ImportStateResponse) {
 	raw, err := r.connection.Engine.Unclaimed(ctx, name)
 	if err != nil {
 		resp.Diagnostics.Append(r.connection.Diagnose(ctx, fmt.Sprintf("import instance %q", name), err))
+		return
+	}
+	if raw == nil && len(observed.Hidden) > 0 {
+		resp.Diagnostics.Append(r.connection.Diagnose(ctx, fmt.Sprintf("import instance %q", name), observed.OutOfSight()))
 		return
 	}
 	if raw == nil {

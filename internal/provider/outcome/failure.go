@@ -16,7 +16,7 @@ import (
 // summaries are the stable names of how a run can end, the first that fits.
 var summaries = []error{
 	rollout.ErrRevertFailed, rollout.ErrReverted, rollout.ErrGate, rollout.ErrSettle, rollout.ErrBusy, rollout.ErrExists,
-	rollout.ErrStale, rollout.ErrImage, rollout.ErrRefused,
+	rollout.ErrStale, rollout.ErrImage, rollout.ErrRefused, rollout.ErrAway,
 }
 
 // advices say what to do next, by summary, where the failure doesn't say it better itself.
