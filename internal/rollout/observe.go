@@ -82,6 +82,9 @@ type Observation struct {
 	// Hidden are instances of the App's names whose node can't be reached, so that whose they are is not known.
 	Hidden []string `json:"hidden,omitempty"`
 
+	// Presumed: it is no observation, but what is made of what Terraform has in state. Of the server it says nothing.
+	Presumed bool `json:"-"`
+
 	hiddenOn []string        // where the hidden ones are
 	taken    map[string]bool // names that look like ours and are somebody else's
 	others   []string        // instances that carry the App's name, and are of another type

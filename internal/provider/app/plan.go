@@ -177,7 +177,7 @@ func (p *planning) plannedMode() types.String {
 // place says what is known of where new instances will be. A mode that isn't known yet may turn out to pin them.
 func (p *planning) place() member.Place {
 	pinned := p.draft.wish.Replicas.PerNode || p.draft.mode == fleet.Standalone || !p.draft.Known("deployment_mode")
-	return member.Place{OneNode: p.serverMode() == fleet.Standalone, Pinned: pinned}
+	return member.Place{OneNode: p.serverMode() == fleet.Standalone && !p.observed.Presumed, Pinned: pinned}
 }
 
 // facts are what the engine needs to know of the App as it was. An update is carried out with the same.

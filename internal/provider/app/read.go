@@ -6,14 +6,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
 	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/fleet"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
+	"github.com/homelabops/terraform-provider-homelabops/internal/provider/argument"
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider/identity"
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider/member"
 	"github.com/homelabops/terraform-provider-homelabops/internal/provider/outcome"
+	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
 )
 
 // readTimeout is the default bound of a refresh. A list takes up to half a minute where a node has just frozen.
@@ -83,7 +88,7 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 		state.Class = types.StringValue(class.String())
 	}
 	state.ID = types.StringValue(r.connection.Project + "/" + name)
-	if optedOut := state.DeploymentMode.ValueString() == string(fleet.Standalone) && (len(prior.Nodes) > 0 || imported && len(observed.Nodes) > 0); !optedOut {
+	if !optedOut(ctx, req.State, state, prior, observed) {
 		state.DeploymentMode = types.StringValue(string(mode))
 	}
 	state.Members = member.Value(ctx, member.Observed(state.members(ctx), observed, rendered))
@@ -91,6 +96,27 @@ func (r *Resource) Read(ctx context.Context, req resource.ReadRequest, resp *res
 	resp.Diagnostics.Append(resp.State.Set(ctx, &state)...)
 	resp.Diagnostics.Append(identity.Set(ctx, resp.Identity, r.connection.Project, state.Name)...)
 	resp.Diagnostics.Append(outcome.Remember(ctx, resp.Private, observed)...)
+}
+
+// optedOut tells whether an App is one of a cluster that keeps out of it. What was a standalone server's, and is a cluster's by
+// now, has not: that server had no nodes before. Where it is not known what it had, what the user wrote tells, as the App's
+// instances keep it, and state where they don't.
+func optedOut(ctx context.Context, state tfsdk.State, m model, prior, observed rollout.Observation) bool {
+	if m.DeploymentMode.ValueString() != string(fleet.Standalone) {
+		return false
+	}
+	arguments := observed.Arguments()
+	switch {
+	case m.imported() || prior.Presumed && arguments == "":
+		return len(observed.Nodes) > 0
+	case !prior.Presumed:
+		return len(prior.Nodes) > 0
+	}
+	state.Raw = tftypes.NewValue(state.Raw.Type(), nil)
+	argument.Restore(ctx, &state, arguments)
+	var written types.String
+	diags := state.GetAttribute(ctx, path.Root("deployment_mode"), &written)
+	return !diags.HasError() && written.ValueString() == string(fleet.Standalone) && len(observed.Nodes) > 0
 }
 
 // confirmGone asks for each instance that state knows by its name: a server may leave out of a list what it does not

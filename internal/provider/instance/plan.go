@@ -141,7 +141,7 @@ func (p *planning) fill(ctx context.Context, plan *model) {
 	d.wish.Relocate = relocates(p.prior, d)
 	decided := rollout.Decide(p.observed, d.wish, p.rendered, p.facts())
 	p.plan = &decided
-	plan.take(member.Planned(members, decided, member.Place{OneNode: !p.fresh && len(p.observed.Nodes) == 0}))
+	plan.take(member.Planned(members, decided, member.Place{OneNode: !p.fresh && !p.observed.Presumed && len(p.observed.Nodes) == 0}))
 	plan.RolloutPlan = p.prior.RolloutPlan
 	if p.fresh || !decided.Empty() || p.prior.RolloutPlan.IsNull() {
 		plan.RolloutPlan = outcome.Plan(decided, p.fresh)

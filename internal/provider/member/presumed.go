@@ -8,7 +8,7 @@ import (
 // Presumed is what stands in for an observation where private state has none: instances as the attributes of members tell
 // them, taken to be what the prior arguments make of them. tags are what all of them carry.
 func Presumed(members map[string]Model, tags app.Tags, rendered map[string]rollout.Rendered) rollout.Observation {
-	o := rollout.Observation{App: tags.App, Type: tags.Type, Members: map[string]*rollout.Member{}}
+	o := rollout.Observation{App: tags.App, Type: tags.Type, Members: map[string]*rollout.Member{}, Presumed: true}
 	for key, one := range members {
 		if one.Status.ValueString() == Missing {
 			continue
