@@ -44,6 +44,26 @@ func CheckMemberNames(name string, members []Member) error {
 	return nil
 }
 
+// CheckLabels tells which nodes' names can't be told apart in the names of a per-node App's instances and volumes, or leave nothing
+// for them. A name that isn't known yet is empty, and left out.
+func CheckLabels(members []Member) error {
+	seen := map[string]string{}
+	for _, m := range members {
+		label := hostLabel(m.Key)
+		other, twice := seen[label]
+		switch {
+		case m.Key == "":
+			continue
+		case label == "":
+			return fmt.Errorf("node %q has neither a letter nor a digit in its name, so that no instance can be called after it", m.Key)
+		case twice && other != m.Key:
+			return fmt.Errorf("nodes %q and %q are both %q in an instance's name: an App can have a member on one of them only", other, m.Key, label)
+		}
+		seen[label] = m.Key
+	}
+	return nil
+}
+
 // InstanceName returns the name of a member's instance: <app>-g<gen> for the single member of an App, otherwise
 // <app>-<key>-g<gen>.
 func InstanceName(app string, single bool, key string, generation int) string {

@@ -108,3 +108,17 @@ func TestMayBeInstance(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckLabelsTellsNodesThatWouldHaveOneName(t *testing.T) {
+	of := func(nodes ...string) []Member { return Replicas{PerNode: true}.Members(nodes) }
+	for _, nodes := range [][]string{{"rack-1", "rack-2"}, {"a.b", "a-b-c"}, {"", ""}, {"n1", ""}} {
+		if err := CheckLabels(of(nodes...)); err != nil {
+			t.Errorf("%q: %v", nodes, err)
+		}
+	}
+	for _, nodes := range [][]string{{"rack.1", "rack-1"}, {"rack_1", "n2", "rack--1"}, {"n1", "-"}} {
+		if CheckLabels(of(nodes...)) == nil {
+			t.Errorf("%q are taken for nodes of different names", nodes)
+		}
+	}
+}

@@ -32,6 +32,8 @@ func TestBadInputGetsAClearError(t *testing.T) {
 		"name with a dot":            {web(values{"name": "a.b"}), "Invalid name", []string{"not a valid host name"}},
 		"name that is empty":         {web(values{"name": ""}), "Invalid name", []string{"not a valid host name"}},
 		"name that is too long":      {web(values{"name": strings.Repeat("a", 60)}), "Invalid name", []string{"60 characters", "at most 51"}},
+		"nodes of one label":         {web(values{"replicas": "per-node", "nodes": []any{"rack.1", "rack-1"}}), "Invalid node", []string{`"rack-1" and "rack.1"`, "an instance's name"}},
+		"node without a label":       {web(values{"replicas": "per-node", "nodes": []any{"..."}}), "Invalid node", []string{`"..."`, "neither a letter nor a digit"}},
 		"name too long for a node":   {web(values{"name": strings.Repeat("a", 40), "replicas": "per-node", "nodes": []any{"node-with-a-long-name"}}), "Invalid name", []string{"node-with-a-long-name"}},
 		"image with a space":         {web(values{"image": "web 1"}), "Invalid image", []string{"space"}},
 		"image that is empty":        {web(values{"image": ""}), "Invalid image", []string{"empty"}},

@@ -113,6 +113,9 @@ func (d *draft) readReplicas(m model) {
 	}
 	if replicas.PerNode {
 		w.App.Replicas = len(w.Nodes)
+		if err := domain.CheckLabels(w.Members()); err != nil {
+			d.Refuse(path.Root("nodes"), "Invalid node", "%s", sentence.Of(err))
+		}
 	}
 	if d.Known("name") && !m.Name.IsNull() && domain.CheckName(w.App.Name) == nil && replicas.PerNode {
 		if err := domain.CheckMemberNames(w.App.Name, w.Members()); err != nil {
