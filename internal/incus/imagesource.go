@@ -58,9 +58,18 @@ func (c *Client) EnsureImage(ctx context.Context, source ImageSource, instanceTy
 			return "", err
 		}
 	}
-	return c.link.pulls.share(ctx, c.project+" "+source.Protocol+" "+source.String()+" "+instanceType, func(ctx context.Context) (string, error) {
-		return c.pull(ctx, source, instanceType)
-	})
+	for {
+		began := false
+		fingerprint, err := c.link.pulls.share(ctx, c.project+" "+source.Protocol+" "+source.String()+" "+instanceType, func(ctx context.Context) (string, error) {
+			began = true
+			return c.pull(ctx, source, instanceType)
+		})
+		var guarded *notLet
+		if ctx.Err() != nil || began || !errors.As(err, &guarded) {
+			return fingerprint, err
+		}
+		// The guard of whoever began it did not let it go: that is none of this client's business.
+	}
 }
 
 // localImage looks an image up by alias, then by fingerprint.

@@ -235,6 +235,9 @@ func (u use) change(ctx context.Context, from, to bindings) error {
 		}
 		if isTerminal(unhealthy) || !u.Clock.Now().Before(end) || u.Clock.Sleep(ctx, firstLook) != nil {
 			err := fmt.Errorf("it is not healthy with them; last seen: %w", unhealthy)
+			if from == nil {
+				return err // which the former ones were is not known
+			}
 			if back := u.load(ctx, from, false); back != nil {
 				return fmt.Errorf("%w; going back to the former ones failed too: %w", err, back)
 			}
@@ -269,6 +272,24 @@ func (r *run) bound(ctx context.Context, m *move) ([]renderer.File, error) {
 	u := use{Engine: r.Engine, renderer: r.renderer, app: a, member: m.Member.Key}
 	spec, err = u.files(m.bound, true)
 	return spec.Hot.Files, err
+}
+
+// boundStill looks, once the files of a new instance are pushed, whether another run has bound it since they were rendered: those
+// may have come after that one's. Whoever begins to bind it later pushes its own after these.
+func (r *run) boundStill(ctx context.Context, m *move) error {
+	text := m.want.Spec.Hot.Binding
+	if text == "" {
+		return nil
+	}
+	raw, _, err := r.Incus.GetInstance(ctx, m.name)
+	if err != nil {
+		return err
+	}
+	if _, torn := raw.Config[app.KeyLoading]; !torn && raw.Config[app.KeyUpstreams] == m.bound.text() {
+		return nil
+	}
+	_, err = r.bindAs(ctx, r.wish.App.Name, m.name, &wanted{app: r.wish.AppOf(m.Member.Key), text: text})
+	return err
 }
 
 // bindingTags are what is kept on an instance that is made.

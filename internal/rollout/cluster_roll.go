@@ -97,6 +97,9 @@ func (r *run) clear(ctx context.Context, m *move) error {
 	defer stop()
 	for len(m.Discard) > 0 {
 		if i := m.Discard[0]; i.Tags.Phase != app.Candidate {
+			if err := r.handFrom(ctx, m, i); err != nil {
+				return err
+			}
 			if err := r.rebind(ctx, nil, []*Instance{i}); err != nil {
 				return err
 			}
@@ -240,7 +243,8 @@ func (r *run) handBack(ctx context.Context, m *move) error {
 	if green == nil {
 		green = &Instance{Name: m.name, Node: m.node, Tags: app.Tags{Generation: m.Generation}, Running: raw.Running()}
 	}
-	if m.Blue != nil && m.empowered {
+	// A candidate that an earlier run has left may have been given the lead by it.
+	if m.Blue != nil && (m.empowered || m.Candidate != nil && r.plan.Class != app.QuorumMember) {
 		r.admit(m.Blue)
 		r.admit(green)
 		if r.plan.Class == app.Asymmetric {
@@ -268,6 +272,37 @@ func (r *run) handBack(ctx context.Context, m *move) error {
 		}
 	}
 	return r.leave(ctx, m.Member.Key, green)
+}
+
+// handFrom has what an earlier run left of a member hand over to what the member is now, or to another one that stays: that run may
+// have been cut short between the hand-over and its record, or on its way back. Only where one alone is the authority: elsewhere
+// those that leave give away what they lead.
+func (r *run) handFrom(ctx context.Context, m *move, i *Instance) error {
+	if !r.rolls() || r.forming || r.plan.Class == app.QuorumMember || !i.Running {
+		return nil
+	}
+	c, err := r.cluster(ctx, m.Member.Key, i.Name)
+	if err != nil {
+		return err
+	}
+	heir := slices.IndexFunc(c.Peers, func(p renderer.Peer) bool {
+		return p.Active && p.Running && p.Member == m.Member.Key && p.Instance != i.Name
+	})
+	if heir < 0 {
+		heir = slices.IndexFunc(c.Peers, func(p renderer.Peer) bool { return p.Active && p.Running && p.Instance != i.Name })
+	}
+	if heir < 0 {
+		return nil
+	}
+	to := c.Peers[heir]
+	_, err = r.renderer.Promote(ctx, renderer.Handover{
+		App: c.App, Member: to.Member, Generation: to.Generation, Blue: c.Self.Target, Green: to.Target,
+		Peers: c.Peers, Machine: r.Engine, Look: r.Look,
+	})
+	if err != nil {
+		return fmt.Errorf("hand over from %s to %s: %w", i.Name, to.Instance, err)
+	}
+	return nil
 }
 
 // mayGo asks whether a cluster bears the loss of a member that is not wished any more, has it hand over to one that stays, and

@@ -95,6 +95,9 @@ func (r *run) make(ctx context.Context, m *move, deadline time.Time) error {
 			return fail("push "+file.Path+" into", err)
 		}
 	}
+	if err := r.boundStill(ctx, m); err != nil {
+		return fail("bind to its upstreams", err)
+	}
 	return nil
 }
 

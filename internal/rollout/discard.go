@@ -16,9 +16,19 @@ func (r *run) discardCandidates(ctx context.Context) error {
 			if i.Tags.Phase != app.Candidate {
 				continue
 			}
+			if err := r.handFrom(ctx, m, i); err != nil {
+				return err
+			}
 			// It may have been promoted before that was taken back, and others led to it.
 			if err := r.rebind(ctx, nil, []*Instance{i}); err != nil {
 				return err
+			}
+			if m.Blue != nil && i.Running && !r.rolls() {
+				// So may what members hold among themselves, which it was given before its record.
+				r.letGo(ctx, i)
+				if err := r.relieve(ctx, i); err != nil {
+					return err
+				}
 			}
 			if m.Blue == nil {
 				if err := r.putBack(ctx, i, i.found()); err != nil {

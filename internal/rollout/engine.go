@@ -26,7 +26,8 @@ type Engine struct {
 	// Log gets what is done, for a person to read; nil for none.
 	Log func(ctx context.Context, message string, fields map[string]any)
 
-	term int64 // of the lease that it works under, 0 without one
+	term int64                       // of the lease that it works under, 0 without one
+	may  func(context.Context) error // whether it holds that still; nil without one
 }
 
 // Types finds the renderer of an App type.

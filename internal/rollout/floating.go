@@ -46,11 +46,12 @@ func (r *run) floatingProblems(ctx context.Context) ([]Problem, error) {
 		if theirs == "" || other == r.wish.App.Name || told[other] || managedNetwork(raw.ExpandedDevices) != r.network {
 			continue
 		}
-		told[other] = true
 		switch {
 		case theirs == address:
+			told[other] = true
 			all = append(all, Problem{Holder: other, Err: fmt.Errorf("%w: address %s is held by the members of App %q: choose another", ErrRefused, address, other)})
 		case id == router:
+			told[other] = true
 			all = append(all, Problem{Holder: other, Err: fmt.Errorf("%w: vrrp router_id %s is that of App %q, whose members would give up their address %s for this one: choose another", ErrRefused, router, other, theirs)})
 		}
 	}

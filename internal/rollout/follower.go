@@ -30,10 +30,13 @@ type follower struct {
 	current bool // is what its member is now
 	was     bindings
 	maybe   bindings // what a run that was cut short may have bound it to
+	blind   bool     // it does not say to whom it is bound, or what it says can't be read
 }
 
 // to tells whether it is bound to an instance, as far as is known.
-func (f follower) to(instance string) bool { return f.was.to(instance) || f.maybe.to(instance) }
+func (f follower) to(instance string) bool {
+	return f.blind || f.was.to(instance) || f.maybe.to(instance)
+}
 
 // serves tells whether it is one that visitors come to.
 func (f follower) serves() bool { return f.running && f.current }
@@ -58,10 +61,13 @@ func (e *Engine) census(ctx context.Context) (census, error) {
 		c.kinds[tags.App] = tags.Type
 		was, err := bindingsOf(raw.Config)
 		maybe, unclear := readBindings(raw.Config, app.KeyLoading)
-		if err != nil || unclear != nil || len(was) == 0 {
-			continue // the next plan of that App says so
+		blind := err != nil || unclear != nil || len(was) == 0
+		if blind {
+			if was = e.namedIn(raw.Config, tags); len(was) == 0 {
+				continue // names nobody, or the next plan of that App says what is wrong
+			}
 		}
-		c.followers[tags.App] = append(c.followers[tags.App], follower{name: raw.Name, tags: tags, running: raw.Running(), was: was, maybe: maybe})
+		c.followers[tags.App] = append(c.followers[tags.App], follower{name: raw.Name, tags: tags, running: raw.Running(), was: was, maybe: maybe, blind: blind})
 		if slot := tags.App + "/" + tags.Member; tags.Phase == app.Active {
 			newest[slot] = max(newest[slot], tags.Generation)
 		}
@@ -76,6 +82,22 @@ func (e *Engine) census(ctx context.Context) (census, error) {
 		})
 	}
 	return c, nil
+}
+
+// namedIn are the upstreams that an instance's files are rendered from, without members; nil where that can't be told.
+func (e *Engine) namedIn(config map[string]string, tags app.Tags) bindings {
+	if config[app.KeyBinding] == "" {
+		return nil
+	}
+	b, _, err := boundOf(config, tags, e.Types)
+	if err != nil {
+		return nil
+	}
+	named := bindings{}
+	for name, u := range b.app.Upstreams {
+		named[name] = renderer.Upstream{App: u.App}
+	}
+	return named
 }
 
 // of returns the instances that are bound to an App, by the Apps that they are of.

@@ -3,6 +3,10 @@ package rollout
 import (
 	"context"
 	"errors"
+	"net"
+	"time"
+
+	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 )
 
 // hold takes an App for one run: against the other resources of this process, and by its lease against all others. It
@@ -27,6 +31,7 @@ func (e *Engine) hold(ctx context.Context, name string) (*Engine, context.Contex
 	held := *e
 	held.RunID = func() string { return id }
 	held.Incus, held.term = e.Incus.Guard(lease.Check), lease.Term()
+	held.Look, held.may = guarded{e.Look, lease.Check}, lease.Check
 	e.log(ctx, "lease taken", map[string]any{"app": name, "term": lease.Term()})
 	return &held, under, func(gone bool) {
 		end := lease.Release
@@ -39,6 +44,54 @@ func (e *Engine) hold(ctx context.Context, name string) (*Engine, context.Contex
 		cancel(context.Canceled)
 		release()
 	}, nil
+}
+
+// guarded is a look whose connections carry nothing any more once the lease is lost: what goes over them may change an App's own
+// cluster, which no request to the server does.
+type guarded struct {
+	renderer.Look
+	may func(context.Context) error
+}
+
+// Dial implements renderer.Dialer.
+func (g guarded) Dial(ctx context.Context, t renderer.Target, port int) (net.Conn, error) {
+	if err := g.may(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := g.Look.Dial(ctx, t, port)
+	if err != nil {
+		return nil, err
+	}
+	return guardedConn{conn, g.may}, nil
+}
+
+type guardedConn struct {
+	net.Conn
+	may func(context.Context) error
+}
+
+// guardTime bounds the question whether something may be written to a connection.
+const guardTime = 30 * time.Second
+
+// Write implements net.Conn.
+func (c guardedConn) Write(b []byte) (int, error) {
+	ctx, stop := context.WithTimeout(context.Background(), guardTime)
+	defer stop()
+	if err := c.may(ctx); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(b)
+}
+
+// lost tells whether the run's lease is another one's by now; an error of another kind is none of that.
+func (e *Engine) lost(ctx context.Context) error {
+	if e.may == nil {
+		return nil
+	}
+	if err := e.may(ctx); errors.Is(err, ErrLeaseLost) {
+		return err
+	}
+	return nil
 }
 
 // overtaken is the end of a run whose lease is another one's by now: it takes nothing back, since what is there is not its

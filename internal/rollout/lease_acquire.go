@@ -181,8 +181,11 @@ func (l *Leases) other(ctx context.Context, lease *Lease, own record, cause erro
 		}
 		return l.attempt(ctx, lease)
 	}
-	if last.live(now) {
+	switch {
+	case last.live(now):
 		return holding{last, now}, ErrBusy
+	case errors.Is(cause, incus.ErrAlreadyExists) && last.ours() && last.Term >= own.Term:
+		return l.attempt(ctx, lease) // another run has come and gone meanwhile
 	}
 	return holding{last, now}, fmt.Errorf("take the lease: %w", cause)
 }

@@ -53,6 +53,9 @@ func (r *run) retireMember(ctx context.Context, m *move) error {
 	if err := r.mayGo(ctx, m); err != nil {
 		return r.stopped("remove member "+m.Member.Key, m.name, err)
 	}
+	if err := r.disown(ctx, m); err != nil {
+		return r.stopped("remove member "+m.Member.Key, m.name, err)
+	}
 	for _, i := range r.leftovers(m) {
 		switch {
 		case m.Action != Remove:

@@ -15,6 +15,9 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	ctx, stop := detached(ctx, cleanupTime)
 	defer stop()
 	failure := r.failure(cause)
+	if lost := r.lost(ctx); lost != nil && !errors.Is(cause, ErrLeaseLost) {
+		cause = errors.Join(lost, cause) // an App type's own words of what it could not reach may not say so
+	}
 	if errors.Is(cause, ErrLeaseLost) {
 		return r.overtaken(failure, cause)
 	}

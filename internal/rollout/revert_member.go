@@ -19,16 +19,24 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 		return r.goBackInPlace(ctx, m)
 	}
 	if r.rolls() {
+		// First: were this cut short once green is out of the cluster, the next run would take blue, the member's only one, out too.
+		if m.Blue != nil && m.stage >= promoted {
+			if err := r.demote(ctx, m); err != nil {
+				return err
+			}
+		}
 		if err := r.handBack(ctx, m); err != nil {
 			return err
 		}
 	}
 	if m.Blue != nil && m.stage >= promoted {
-		if m.green != nil && !r.rolls() {
-			r.admit(m.green) // it goes on serving until blue does
-		}
-		if err := r.demote(ctx, m); err != nil {
-			return err
+		if !r.rolls() {
+			if m.green != nil {
+				r.admit(m.green) // it goes on serving until blue does
+			}
+			if err := r.demote(ctx, m); err != nil {
+				return err
+			}
 		}
 		if m.down {
 			if err := r.restart(ctx, m); err != nil {
@@ -56,7 +64,7 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 			}
 		}
 	}
-	if m.empowered && m.stage < promoted && m.Blue != nil {
+	if (m.empowered || m.Candidate != nil) && m.stage < promoted && m.Blue != nil {
 		r.letGo(ctx, m.green)
 	}
 	if m.Blue == nil {

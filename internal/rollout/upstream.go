@@ -157,7 +157,7 @@ func boundOf(config map[string]string, tags app.Tags, types Types) (bound, rende
 	b := bound{text: config[app.KeyBinding]}
 	_, b.torn = config[app.KeyLoading]
 	if b.was, err = bindingsOf(config); err != nil {
-		return b, r, err
+		b.was, b.torn = nil, true // somebody's edit: what its files are rendered from tells whom it is to be bound to
 	}
 	if b.app, err = renderer.ParseBinding(r.Type(), b.text); err != nil {
 		return b, r, fmt.Errorf("%s can't be read by type %s: %w", app.KeyBinding, tags.Type, err)

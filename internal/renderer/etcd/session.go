@@ -231,9 +231,9 @@ func (s *session) alive(ctx context.Context, m member) string {
 		if n.open(url) != nil {
 			continue
 		}
-		_, err := n.status(ctx)
+		found, err := n.status(ctx)
 		n.close()
-		if err == nil {
+		if err == nil && found.member == m.id { // the address may be another one's by now
 			return url
 		}
 	}
