@@ -1,10 +1,10 @@
 package rollout_test
 
 import (
+	"context"
+	"net/http"
 	"slices"
 	"testing"
-
-	"context"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
 	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
@@ -17,7 +17,7 @@ func TestAProxyThatIsMadeWhileItsUpstreamMovesLeadsToWhatIsThere(t *testing.T) {
 		other := *s.Engine
 		other.Locks = &rollout.Locks{} // another process
 		pushes := func(r incustest.Request) bool {
-			return r.Method == "POST" && r.Path == "/1.0/instances/proxy-0-g1/files"
+			return r.Method == http.MethodPost && r.Path == "/1.0/instances/proxy-0-g1/files"
 		}
 		s.server.Meanwhile(1, pushes, func(context.Context) bool {
 			if _, err := other.Apply(t.Context(), s.to("1.1.0"), s.facts(false)); err != nil {

@@ -37,8 +37,6 @@ func TestAWayBackThatIsKilledOnceGreenHasLeftKeepsTheVoter(t *testing.T) {
 				}
 				s.server.Revive()
 				t.Logf("when it was killed: %s; in the cluster %s", s.has(), s.quorum.has())
-				before, _ := s.quorum.sums()
-				left := before
 				s.quorum.fail = func(verb, instance string) error {
 					if verb == "leave" && instance == "web-0-g0" {
 						if _, in := s.quorum.voters["web-0-g1"]; !in {
@@ -48,10 +46,9 @@ func TestAWayBackThatIsKilledOnceGreenHasLeftKeepsTheVoter(t *testing.T) {
 					return nil
 				}
 				_, err = s.upgrade(next)
-				left, _ = s.quorum.sums()
+				left, _ := s.quorum.sums()
 				if err != nil || left != 3 {
-					t.Errorf("next apply: %v", err)
-					t.Errorf("then there are %d voters, want 3: %s; %s", left, s.quorum.has(), s.has())
+					t.Errorf("next apply: %v; then there are %d voters, want 3: %s; %s", err, left, s.quorum.has(), s.has())
 				}
 			})
 		})
