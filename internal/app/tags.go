@@ -14,6 +14,7 @@ const TagPrefix = "user.homelab-ops."
 const (
 	KeyApp          = TagPrefix + "app"
 	KeyProject      = TagPrefix + "project" // of an endpoint only: a network may be shared by projects
+	KeyWritten      = TagPrefix + "written" // of an endpoint only: how often it was written once more as it is
 	KeyType         = TagPrefix + "type"
 	KeyMember       = TagPrefix + "member"
 	KeyGeneration   = TagPrefix + "generation"

@@ -14,6 +14,45 @@ import (
 	"github.com/homelabops/terraform-provider-homelabops/internal/lab"
 )
 
+// TestLabForwardIsPutInForceByAChangeOnly writes a forward as it is, which the server takes for done, and then with another note on
+// it, by which the firewall gets all of the network's rules once more: their handles are new then.
+func TestLabForwardIsPutInForceByAChangeOnly(t *testing.T) {
+	server := lab.Attach(t)
+	turn := net.ParseIP(server.ForwardAddress(t)).To4()
+	subnet, network := fmt.Sprintf("10.%d.%d", turn[1], 128+turn[3]), fmt.Sprintf("hlagn%d", turn[3])
+	server.ExtraNetwork(t, network, "ipv4.address="+subnet+".1/24", "ipv6.address=none")
+	client := connect(t, incus.Config{Address: "unix://" + server.Socket()})
+	f := incus.NetworkForward{ListenAddress: subnet + ".240", Config: map[string]string{}, Ports: []incus.NetworkForwardPort{
+		{Protocol: "tcp", ListenPort: "80", TargetPort: "80", TargetAddress: subnet + ".10"},
+	}}
+	if err := client.CreateNetworkForward(t.Context(), network, f); err != nil {
+		t.Fatal(err)
+	}
+	rules := func() string {
+		t.Helper()
+		text, err := exec.CommandContext(t.Context(), "nft", "--handle", "list", "chain", "inet", "incus", "fwdout."+network).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), "dnat ip to "+f.Ports[0].TargetAddress) {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return string(text)
+	}
+	write := func(note string) string {
+		t.Helper()
+		f.Config["user.note"] = note
+		if err := client.UpdateNetworkForward(t.Context(), network, f.ListenAddress, f, ""); err != nil {
+			t.Fatal(err)
+		}
+		return rules()
+	}
+	before := write("1")
+	if again := write("1"); again != before {
+		t.Errorf("what was written as it was became %s, was %s: then a plain write would do", again, before)
+	}
+	if changed := write("2"); changed == before {
+		t.Errorf("a change left the rules as they were: %s", changed)
+	}
+}
+
 // TestLabForwardsChangedAtOnceAreAllInForce looks at the firewall itself: the server shows a forward as changed also where it isn't.
 // Through clients of their own, as 8 processes would have them, some were not in 1 of 20 rounds.
 func TestLabForwardsChangedAtOnceAreAllInForce(t *testing.T) {

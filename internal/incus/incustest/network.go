@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,8 +171,10 @@ func (s *Server) putForward(r *http.Request) (reply, error) {
 		return nil, fail(http.StatusInternalServerError, "Failed updating forward: "+err.Error())
 	}
 	put.ListenAddress, put.Location = forward.ListenAddress, forward.Location
-	*forward = *filledForward(put)
-	n.putInForce(r)
+	if filled := *filledForward(put); !reflect.DeepEqual(filled, *forward) { // the server does nothing for what is so already
+		*forward = filled
+		n.putInForce(r)
+	}
 	return empty(), nil
 }
 
