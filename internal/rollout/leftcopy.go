@@ -92,6 +92,9 @@ func (e *Engine) keptVolumes(ctx context.Context, name string, known []string) (
 	var all []kept
 	for _, pool := range pools {
 		volumes, err := e.Incus.GetStoragePoolVolumes(ctx, pool.Name, incus.StorageVolumesFilter{Filter: fmt.Sprintf("config.%s eq %s", app.KeyApp, name)})
+		if errors.Is(err, incus.ErrNotFound) {
+			continue // the pool was somebody else's, and has gone since it was listed
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list the volumes of pool %q: %w", pool.Name, err)
 		}

@@ -36,14 +36,14 @@ func (r *run) takeAway(ctx context.Context, m *move) error {
 // with making or starting it.
 func (r *run) discard(ctx context.Context, name string) error {
 	deadline := r.Clock.Now().Add(takeAwayTime)
-	for {
+	for again := false; ; again = true {
 		err := r.insist(ctx, deadline, func() error { return r.stopNow(ctx, name) })
 		if err == nil {
 			if err = r.insist(ctx, deadline, func() error { return r.erase(ctx, name) }); err == nil {
 				return nil
 			}
 		}
-		if ctx.Err() != nil || !r.Clock.Now().Before(deadline) || !errors.Is(err, incus.ErrInvalid) || r.stuck(ctx, name, err) {
+		if ctx.Err() != nil || !r.Clock.Now().Before(deadline) || !errors.Is(err, incus.ErrInvalid) || again && r.stuck(ctx, name, err) { // at first it may just have been being started
 			return err
 		}
 		if r.Clock.Sleep(ctx, time.Second) != nil { // "Instance is running": started in between
