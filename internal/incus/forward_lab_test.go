@@ -14,14 +14,20 @@ import (
 	"github.com/homelabops/terraform-provider-homelabops/internal/lab"
 )
 
+// forwarding makes a network of the test's own, whose addresses begin with subnet, and a client to change its forwards with.
+func forwarding(t *testing.T) (client *incus.Client, network, subnet string) {
+	t.Helper()
+	server := lab.Attach(t)
+	turn := net.ParseIP(server.ForwardAddress(t)).To4() // this test's alone, and so is what follows from it
+	subnet, network = fmt.Sprintf("10.%d.%d", turn[1], 128+turn[3]), fmt.Sprintf("hlfwd%d", turn[3])
+	server.ExtraNetwork(t, network, "ipv4.address="+subnet+".1/24", "ipv6.address=none")
+	return connect(t, incus.Config{Address: "unix://" + server.Socket()}), network, subnet
+}
+
 // TestLabForwardIsPutInForceByAChangeOnly writes a forward as it is, which the server takes for done, and then with another note on
 // it, by which the firewall gets all of the network's rules once more: their handles are new then.
 func TestLabForwardIsPutInForceByAChangeOnly(t *testing.T) {
-	server := lab.Attach(t)
-	turn := net.ParseIP(server.ForwardAddress(t)).To4()
-	subnet, network := fmt.Sprintf("10.%d.%d", turn[1], 128+turn[3]), fmt.Sprintf("hlagn%d", turn[3])
-	server.ExtraNetwork(t, network, "ipv4.address="+subnet+".1/24", "ipv6.address=none")
-	client := connect(t, incus.Config{Address: "unix://" + server.Socket()})
+	client, network, subnet := forwarding(t)
 	f := incus.NetworkForward{ListenAddress: subnet + ".240", Config: map[string]string{}, Ports: []incus.NetworkForwardPort{
 		{Protocol: "tcp", ListenPort: "80", TargetPort: "80", TargetAddress: subnet + ".10"},
 	}}
@@ -56,11 +62,7 @@ func TestLabForwardIsPutInForceByAChangeOnly(t *testing.T) {
 // TestLabForwardsChangedAtOnceAreAllInForce looks at the firewall itself: the server shows a forward as changed also where it isn't.
 // Through clients of their own, as 8 processes would have them, some were not in 1 of 20 rounds.
 func TestLabForwardsChangedAtOnceAreAllInForce(t *testing.T) {
-	server := lab.Attach(t)
-	turn := net.ParseIP(server.ForwardAddress(t)).To4() // this test's alone, and so is what follows from it
-	subnet, network := fmt.Sprintf("10.%d.%d", turn[1], 128+turn[3]), fmt.Sprintf("hlfwd%d", turn[3])
-	server.ExtraNetwork(t, network, "ipv4.address="+subnet+".1/24", "ipv6.address=none")
-	client := connect(t, incus.Config{Address: "unix://" + server.Socket()})
+	client, network, subnet := forwarding(t)
 	const forwards, rounds, changes = 8, 5, 5
 	forward := func(n, target int) incus.NetworkForward {
 		return incus.NetworkForward{ListenAddress: fmt.Sprintf("%s.%d", subnet, 240+n), Ports: []incus.NetworkForwardPort{

@@ -2,13 +2,11 @@ package rollout
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/homelabops/terraform-provider-homelabops/internal/app"
-	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 )
 
@@ -161,26 +159,6 @@ func (r *run) depart(ctx context.Context, key string, i *Instance) error {
 		return err
 	}
 	return r.dropGeneration(ctx, i)
-}
-
-// disown notes on an instance that is about to leave the App's cluster for good that it is no member any more: were the run cut short
-// once it has left, a next one that wishes for the member again would take it for one.
-func (r *run) disown(ctx context.Context, m *move) error {
-	if !r.rolls() || m.Action != Remove || m.Blue == nil {
-		return nil
-	}
-	raw, etag, err := r.Incus.GetInstance(ctx, m.Blue.Name)
-	if errors.Is(err, incus.ErrNotFound) {
-		return nil
-	}
-	if err == nil {
-		patch := incus.InstancePatch{Config: map[string]string{app.KeyPhase: string(app.Candidate)}, Description: &raw.Description}
-		err = r.Incus.PatchInstance(ctx, raw.Name, patch, etag)
-	}
-	if err != nil {
-		return fmt.Errorf("note on %s that it goes: %w", m.Blue.Name, err)
-	}
-	return nil
 }
 
 // takeOff removes an instance from the server. A candidate that was not seen running may be about to: the server may still be at

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homelabops/terraform-provider-homelabops/internal/incus"
 	"github.com/homelabops/terraform-provider-homelabops/internal/incus/incustest"
 	"github.com/homelabops/terraform-provider-homelabops/internal/renderer"
 	"github.com/homelabops/terraform-provider-homelabops/internal/rollout"
@@ -96,30 +95,13 @@ func TestFoundDataIsPutBackWhereverACreationFailsThatNeverServed(t *testing.T) {
 				if !tc.endpoint {
 					s.wish.Endpoint = nil
 				}
-				s.wish.Rollout.AllowDowntime = true
-				s.wish.App.Volumes = []renderer.Volume{{Name: "data", Path: "/data"}}
-				s.mustCreate()
-				volumes := []string{"web-0-data", "web-1-data"}
-				for _, v := range volumes {
-					if err := s.server.SetVolumeContent("default", v, "found"); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if _, err := s.destroy(); err != nil {
-					t.Fatal(err)
-				}
-				s.server.OnStart = func(i incus.Instance) error {
-					return s.server.SetVolumeContent("default", i.Devices["data"]["source"], "migrated")
-				}
+				s.leaveData("web-0-data", "web-1-data")
 				s.server.FailNth(1, tc.fails, 400, "no")
 				if _, err := s.create(); err == nil {
 					t.Fatal("it ended well")
 				}
-				for _, v := range volumes {
-					if got, _ := s.server.VolumeContent("default", v); got != "found" {
-						t.Errorf("volume %s holds %q, want what was found on it", v, got)
-					}
-				}
+				s.holds("web-0-data", "found")
+				s.holds("web-1-data", "found")
 			})
 		})
 	}

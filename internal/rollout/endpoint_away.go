@@ -78,25 +78,20 @@ func (r *run) runningOn(ctx context.Context, m *move) (*Instance, error) {
 	return nil, nil
 }
 
-// undoEndpoint removes the endpoints of an App that is not to be. Where there are none, nothing that it made has ever served.
-func (r *run) undoEndpoint(ctx context.Context) error {
+// undoEndpoints removes the endpoints of an App that is not to be, and tells whether there were any: else nothing that the run has
+// made ever served.
+func (r *run) undoEndpoints(ctx context.Context) (any bool, err error) {
 	if r.network == "" {
-		return nil
+		return false, nil
 	}
 	ours, err := r.forwards(ctx, r.network, r.wish.App.Name)
 	if err != nil {
-		return err
-	}
-	if len(ours) == 0 && !r.undone {
-		for _, m := range r.moves {
-			m.led = false
-		}
+		return false, err
 	}
 	for _, f := range ours {
-		r.undone = true
 		if err := r.Incus.DeleteNetworkForward(ctx, f.Network, f.ListenAddress); err != nil && !errors.Is(err, incus.ErrNotFound) {
-			return err
+			return true, err
 		}
 	}
-	return nil
+	return len(ours) > 0, nil
 }

@@ -200,23 +200,13 @@ func expected(w Wish, p Plan) error {
 	}
 	for _, m := range p.Moves {
 		if m.Action == Remove && m.Blue != nil && w.Prior.Members[m.Member.Key] == nil {
-			return &Failure{
-				Kind: ErrStale, App: w.App.Name, Instance: m.Blue.Name, Doing: "begin",
-				Cause:  fmt.Errorf("the plan knows nothing of member %q (%s), which would be removed", m.Member.Key, m.Blue.Name),
-				Now:    []string{"Nothing was changed."},
-				Advice: "Somebody else has worked on this App since the plan was made. Make a new plan, with refresh.",
-			}
+			return stale(w, m.Blue.Name, fmt.Errorf("the plan knows nothing of member %q (%s), which would be removed", m.Member.Key, m.Blue.Name))
 		}
 		planned, ok := w.Expect[m.Member.Key]
 		if !ok || planned == "" || m.Action == Remove || planned == m.Instance {
 			continue
 		}
-		f := &Failure{
-			Kind: ErrStale, App: w.App.Name, Instance: m.Instance, Doing: "begin",
-			Cause:  fmt.Errorf("the plan makes member %q instance %q, but by what is on the server now it would be %q", m.Member.Key, planned, m.Instance),
-			Now:    []string{"Nothing was changed."},
-			Advice: "Somebody else has worked on this App since the plan was made. Make a new plan, with refresh.",
-		}
+		f := stale(w, m.Instance, fmt.Errorf("the plan makes member %q instance %q, but by what is on the server now it would be %q", m.Member.Key, planned, m.Instance))
 		if m.Action == Skip {
 			f.Cause = fmt.Errorf("the plan makes member %q instance %q, but by now %s", m.Member.Key, planned, m.Reasons[0])
 			f.Advice = "Make a new plan, which leaves this member as it is, or bring its node back first and apply again."
@@ -224,6 +214,15 @@ func expected(w Wish, p Plan) error {
 		return f
 	}
 	return nil
+}
+
+// stale is the failure of a run whose plan is out of date.
+func stale(w Wish, instance string, cause error) *Failure {
+	return &Failure{
+		Kind: ErrStale, App: w.App.Name, Instance: instance, Doing: "begin", Cause: cause,
+		Now:    []string{"Nothing was changed."},
+		Advice: "Somebody else has worked on this App since the plan was made. Make a new plan, with refresh.",
+	}
 }
 
 // runID marks one run among all.

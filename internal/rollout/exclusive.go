@@ -188,10 +188,7 @@ func (r *run) keepVolumes(ctx context.Context, m *move) error {
 	case m.Candidate != nil:
 		return nil // green goes on, on what it has
 	default:
-		if err := r.restore(ctx, m); err != nil {
-			return err
-		}
-		if err := r.restoreFormer(ctx, m, m.Blue); err != nil {
+		if err := r.restore(ctx, m, m.Blue); err != nil {
 			return err
 		}
 	}
@@ -209,10 +206,7 @@ func (r *run) resume(ctx context.Context, m *move, blue *Instance) (*Instance, e
 		return nil, fmt.Errorf("look at %s: %w", blue.Name, err)
 	}
 	if holds(raw) {
-		if err := r.restore(ctx, m); err != nil {
-			return nil, err
-		}
-		if err := r.restoreFormer(ctx, m, blue); err != nil {
+		if err := r.restore(ctx, m, blue); err != nil {
 			return nil, err
 		}
 	}

@@ -43,34 +43,51 @@ func authorities(t *testing.T, test func(t *testing.T, s *sim)) {
 	})
 }
 
+// killedOverTheLead has a roll-out be killed between its last hand-over and its record: green leads, and is a candidate by its tags.
+func (s *sim) killedOverTheLead() {
+	s.t.Helper()
+	s.quorum.fail = func(verb, instance string) error {
+		if verb == "promote" && instance == "web-0-g1" {
+			s.server.Kill(1, incustest.Mutating, false)
+		}
+		return nil
+	}
+	if _, err := s.upgrade("1.1.0"); err == nil || s.quorum.leader != "web-0-g1" {
+		s.t.Fatalf("ended with %v, %s leads: the test shows nothing", err, s.quorum.leader)
+	}
+	s.server.Revive()
+	s.quorum.fail = nil
+}
+
+// isLedBy checks who leads in the end, and that the App has these instances and its cluster no others.
+func (s *sim) isLedBy(leader, instances string) {
+	s.t.Helper()
+	s.expect("in the end", instances)
+	if voters, _ := s.quorum.sums(); s.quorum.leader != leader || voters != 3 {
+		s.t.Errorf("%s leads %s, want %s to lead three", s.quorum.leader, s.quorum.has(), leader)
+	}
+}
+
 // The run is killed between the hand-over and its record: green leads, and is a candidate by its tags.
 func TestACandidateThatLeadsHandsBackWhereItIsNotWishedAnyMore(t *testing.T) {
 	authorities(t, func(t *testing.T, s *sim) {
 		// Order: the leader last, so that members 1 and 2 are moved before.
-		s.quorum.fail = func(verb, instance string) error {
-			if verb == "promote" && instance == "web-0-g1" {
-				s.server.Kill(1, incustest.Mutating, false)
-			}
-			return nil
-		}
-		if _, err := s.upgrade("1.1.0"); err == nil || s.quorum.leader != "web-0-g1" {
-			t.Fatalf("ended with %v, %s leads: the test shows nothing", err, s.quorum.leader)
-		}
-		s.server.Revive()
-		s.quorum.fail = nil
-		t.Logf("when it was killed: %s; %s, led by %s", s.has(), s.quorum.has(), s.quorum.leader)
+		s.killedOverTheLead()
 		for range 3 {
 			if _, err := s.upgrade("1.0.0"); err != nil {
 				t.Errorf("an apply of the version before: %v", err)
 			}
 		}
-		t.Logf("in the end: %s; %s, led by %s", s.has(), s.quorum.has(), s.quorum.leader)
+		s.isLedBy("web-0-g0", "web-0-g0 active 1.0.0 Running; web-1-g2 active 1.0.0 Running; web-2-g2 active 1.0.0 Running → nothing")
 	})
 }
 
 // A leader fails while it settles, and the run is killed on its way back, once blue leads again.
 func TestAWayBackThatIsKilledOnceBlueLeadsAgainIsGoneOnWith(t *testing.T) {
-	for _, next := range []string{"1.1.0", "1.0.0"} {
+	for next, want := range map[string][2]string{
+		"1.1.0": {"web-0-g1", "web-0-g1 active 1.1.0 Running; web-1-g1 active 1.1.0 Running; web-2-g1 active 1.1.0 Running → nothing"},
+		"1.0.0": {"web-0-g0", "web-0-g0 active 1.0.0 Running; web-1-g2 active 1.0.0 Running; web-2-g2 active 1.0.0 Running → nothing"},
+	} {
 		t.Run("next apply "+next, func(t *testing.T) {
 			authorities(t, func(t *testing.T, s *sim) {
 				promoted, back := false, false
@@ -94,13 +111,12 @@ func TestAWayBackThatIsKilledOnceBlueLeadsAgainIsGoneOnWith(t *testing.T) {
 				}
 				s.server.Revive()
 				s.quorum.fail = nil
-				t.Logf("when it was killed: %s; %s, led by %s", s.has(), s.quorum.has(), s.quorum.leader)
 				for range 3 {
 					if _, err := s.upgrade(next); err != nil {
 						t.Errorf("an apply: %v", err)
 					}
 				}
-				t.Logf("in the end: %s; %s, led by %s", s.has(), s.quorum.has(), s.quorum.leader)
+				s.isLedBy(want[0], want[1])
 			})
 		})
 	}
@@ -109,17 +125,7 @@ func TestAWayBackThatIsKilledOnceBlueLeadsAgainIsGoneOnWith(t *testing.T) {
 // As the first, and the candidate that leads is not healthy when the next run goes on with it.
 func TestACandidateThatLeadsHandsBackWhereItFailsItsGate(t *testing.T) {
 	authorities(t, func(t *testing.T, s *sim) {
-		s.quorum.fail = func(verb, instance string) error {
-			if verb == "promote" && instance == "web-0-g1" {
-				s.server.Kill(1, incustest.Mutating, false)
-			}
-			return nil
-		}
-		if _, err := s.upgrade("1.1.0"); err == nil || s.quorum.leader != "web-0-g1" {
-			t.Fatalf("ended with %v, %s leads: the test shows nothing", err, s.quorum.leader)
-		}
-		s.server.Revive()
-		s.quorum.fail = nil
+		s.killedOverTheLead()
 		healthy := s.health
 		s.health = func(instance, version string, age time.Duration) error {
 			if instance == "web-0-g1" {

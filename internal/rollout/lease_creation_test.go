@@ -3,7 +3,6 @@ package rollout_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +16,7 @@ import (
 func TestACreationThatLosesItsLeaseLeavesTheAppToTheOther(t *testing.T) {
 	for when, asleep := range map[string]incustest.Match{
 		"as it goes forward": patchOf("web-g0"),
-		"as it goes back": func(r incustest.Request) bool {
-			return incustest.To(http.MethodPut, "/1.0/instances/web-g0/state")(r) && strings.Contains(string(r.Body), `"stop"`)
-		},
+		"as it goes back":    stateTo("web-g0", "stop"),
 	} {
 		t.Run(when, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, s *sim) {

@@ -20,6 +20,13 @@ func patchOf(name string) incustest.Match {
 	return incustest.To(http.MethodPatch, "/1.0/instances/"+name)
 }
 
+// stateTo matches the start or stop of an instance.
+func stateTo(instance, action string) incustest.Match {
+	return func(r incustest.Request) bool {
+		return incustest.To(http.MethodPut, "/1.0/instances/"+instance+"/state")(r) && strings.Contains(string(r.Body), `"`+action+`"`)
+	}
+}
+
 func TestACandidateWithOtherLimitsIsMadeAnew(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, s *sim) {
 		s.wish.Endpoint = nil

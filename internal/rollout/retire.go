@@ -53,8 +53,11 @@ func (r *run) retireMember(ctx context.Context, m *move) error {
 	if err := r.mayGo(ctx, m); err != nil {
 		return r.stopped("remove member "+m.Member.Key, m.name, err)
 	}
-	if err := r.disown(ctx, m); err != nil {
-		return r.stopped("remove member "+m.Member.Key, m.name, err)
+	if r.rolls() && m.Action == Remove && m.Blue != nil {
+		// It leaves the App's cluster for good: wished for again, it must not be taken for a member.
+		if err := r.demote(ctx, m.Blue.Name, m.Blue.described); err != nil {
+			return r.stopped("remove member "+m.Member.Key, m.Blue.Name, err)
+		}
 	}
 	for _, i := range r.leftovers(m) {
 		switch {

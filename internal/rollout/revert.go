@@ -32,8 +32,17 @@ func (r *run) revert(ctx context.Context, cause error) error {
 	var left []string
 	var gone []string
 	if r.first() && (r.madeEndpoint || len(r.observed.Forwards) > 0) {
-		if err := r.patiently(ctx, func() error { return r.undoEndpoint(ctx) }); err != nil {
+		led := false // also where it takes several tries
+		err := r.patiently(ctx, func() error {
+			there, err := r.undoEndpoints(ctx)
+			led = led || there
+			return err
+		})
+		if err != nil {
 			left = append(left, fmt.Sprintf("The endpoint could not be removed: %s.", err))
+		}
+		for _, m := range r.moves {
+			m.led = m.led && (led || err != nil)
 		}
 	}
 	stuck := r.goBackAll(ctx)

@@ -39,13 +39,6 @@ func (s *sim) illAfterItsPromotion() {
 	}
 }
 
-// stateTo matches the start or stop of an instance.
-func stateTo(instance, action string) incustest.Match {
-	return func(r incustest.Request) bool {
-		return incustest.To(http.MethodPut, "/1.0/instances/"+instance+"/state")(r) && strings.Contains(string(r.Body), `"`+action+`"`)
-	}
-}
-
 // TestARevertThatLeavesAPromotedGreenHasOneWriter has a server that can't delete the new instance once, when an update in place goes back after its
 // promotion.
 func TestARevertThatLeavesAPromotedGreenHasOneWriter(t *testing.T) {

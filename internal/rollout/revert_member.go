@@ -18,26 +18,21 @@ func (r *run) goBack(ctx context.Context, m *move) error {
 	if m.Blue != nil && !r.rolls() && (r.plan.Class == app.ExclusiveHolder || r.wish.Stable && m.down) {
 		return r.goBackInPlace(ctx, m)
 	}
-	if r.rolls() {
-		// First: were this cut short once green is out of the cluster, the next run would take blue, the member's only one, out too.
-		if m.Blue != nil && m.stage >= promoted {
-			if err := r.demote(ctx, m); err != nil {
-				return err
-			}
+	if m.Blue != nil && m.stage >= promoted {
+		if m.green != nil && !r.rolls() {
+			r.admit(m.green) // it goes on serving until blue does
 		}
+		// Before it leaves a cluster, too: were that cut short then, the next run would take out blue, which is in it.
+		if err := r.demote(ctx, m.name, m.want.Spec.Hot.Description); err != nil {
+			return err
+		}
+	}
+	if r.rolls() {
 		if err := r.handBack(ctx, m); err != nil {
 			return err
 		}
 	}
 	if m.Blue != nil && m.stage >= promoted {
-		if !r.rolls() {
-			if m.green != nil {
-				r.admit(m.green) // it goes on serving until blue does
-			}
-			if err := r.demote(ctx, m); err != nil {
-				return err
-			}
-		}
 		if m.down {
 			if err := r.restart(ctx, m); err != nil {
 				return err
@@ -88,7 +83,7 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 	m.made = nil // until blue is back on its own
 	defer func() { m.made = made }()
 	if m.stage >= promoted {
-		if err := r.demote(ctx, m); err != nil {
+		if err := r.demote(ctx, m.name, m.want.Spec.Hot.Description); err != nil {
 			return err
 		}
 	}
@@ -126,11 +121,12 @@ func (r *run) goBackInPlace(ctx context.Context, m *move) error {
 	return left
 }
 
-// demote makes what was promoted a candidate again: were the way back cut short, the next run must not take it for good.
-func (r *run) demote(ctx context.Context, m *move) error {
-	patch := incus.InstancePatch{Config: map[string]string{app.KeyPhase: string(app.Candidate)}, Description: &m.want.Spec.Hot.Description}
-	if err := r.Incus.PatchInstance(ctx, m.name, patch, ""); err != nil && !errors.Is(err, incus.ErrNotFound) {
-		return fmt.Errorf("demote %s: %w", m.name, err)
+// demote makes what was promoted a candidate again, before it goes: were that cut short, the next run must not take it for good.
+// The description is what it has, or is to have: a patch without one empties it.
+func (e *Engine) demote(ctx context.Context, name, description string) error {
+	patch := incus.InstancePatch{Config: map[string]string{app.KeyPhase: string(app.Candidate)}, Description: &description}
+	if err := e.Incus.PatchInstance(ctx, name, patch, ""); err != nil && !errors.Is(err, incus.ErrNotFound) {
+		return fmt.Errorf("demote %s: %w", name, err)
 	}
 	return nil
 }

@@ -47,7 +47,6 @@ type run struct {
 	sharing sync.Mutex // held while a volume of all members is provided
 	leading sync.Mutex // held while an endpoint is written
 	assured bool       // endpoints have been written twice: see assure
-	undone  bool       // an endpoint that was there was removed again
 
 	mu       sync.Mutex
 	warnings []Warning

@@ -43,10 +43,11 @@ func (r *run) discard(ctx context.Context, name string) error {
 				return nil
 			}
 		}
-		if ctx.Err() != nil || !r.Clock.Now().Before(deadline) || !errors.Is(err, incus.ErrInvalid) || again && r.stuck(ctx, name, err) { // at first it may just have been being started
+		// "Instance is running": started in between. It may be stopped again by now, which makes it no stuck one yet.
+		if ctx.Err() != nil || !r.Clock.Now().Before(deadline) || !errors.Is(err, incus.ErrInvalid) || again && r.stuck(ctx, name, err) {
 			return err
 		}
-		if r.Clock.Sleep(ctx, time.Second) != nil { // "Instance is running": started in between
+		if r.Clock.Sleep(ctx, time.Second) != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (r *run) demoteUnserved(ctx context.Context) error {
 		if m.found == "" || m.led || m.stage < promoted {
 			continue
 		}
-		if err := r.demote(ctx, m); err != nil {
+		if err := r.demote(ctx, m.name, m.want.Spec.Hot.Description); err != nil {
 			return err
 		}
 	}

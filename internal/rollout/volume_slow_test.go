@@ -134,9 +134,7 @@ func TestARevertDoesNotWaitForAServerThatHangsElsewhere(t *testing.T) {
 		s.mustCreate()
 		s.fill("what it wrote")
 		s.slowRestores(30 * time.Minute)
-		s.server.Slow(func(r incustest.Request) bool { // once the data is back, blue can't be started
-			return incustest.To(http.MethodPut, "/1.0/instances/web-g0/state")(r) && strings.Contains(string(r.Body), `"start"`)
-		}, 24*time.Hour)
+		s.server.Slow(stateTo("web-g0", "start"), 24*time.Hour) // once the data is back, blue can't be started
 		began := time.Now()
 		_, err := s.upgrade("2.0.0")
 		if !errors.Is(err, rollout.ErrRevertFailed) {

@@ -74,10 +74,13 @@ func (r *run) keptAt(m *move, v volume) (at Incus, pool string) {
 	return r.near(m), v.pool
 }
 
-// restore puts a member's volumes back to their snapshots. One without a snapshot is new since then, or nothing has run on it
-// since: it moves.
-func (r *run) restore(ctx context.Context, m *move) error {
+// restore puts a member's volumes back to their snapshots, also those that a marked blue has and the App, as it is wished now, has
+// not. One without a snapshot is new since then, or nothing has run on it since: it moves.
+func (r *run) restore(ctx context.Context, m *move, blue *Instance) error {
+	former := *blue
+	former.Mounts = maps.Clone(blue.Mounts)
 	for _, v := range r.exclusiveVolumes(m) {
+		delete(former.Mounts, v.Name)
 		if r.fresh(m, v) {
 			continue
 		}
@@ -86,17 +89,10 @@ func (r *run) restore(ctx context.Context, m *move) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// restoreFormer puts back the volumes that a marked blue has and the App, as it is wished now, has not.
-func (r *run) restoreFormer(ctx context.Context, m *move, blue *Instance) error {
-	rest := *blue
-	rest.Mounts = maps.Clone(blue.Mounts)
-	for _, v := range r.exclusiveVolumes(m) {
-		delete(rest.Mounts, v.Name)
+	if len(former.Mounts) == 0 {
+		return nil
 	}
-	return r.putBack(ctx, &rest, snapshotName)
+	return r.putBack(ctx, &former, snapshotName)
 }
 
 // restoreOne puts a volume back to a snapshot, where it has that.

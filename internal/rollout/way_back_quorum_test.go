@@ -36,7 +36,6 @@ func TestAWayBackThatIsKilledOnceGreenHasLeftKeepsTheVoter(t *testing.T) {
 					t.Fatalf("ended with %v, left %t, killed %t: the test shows nothing", err, gone, s.server.Killed())
 				}
 				s.server.Revive()
-				t.Logf("when it was killed: %s; in the cluster %s", s.has(), s.quorum.has())
 				s.quorum.fail = func(verb, instance string) error {
 					if verb == "leave" && instance == "web-0-g0" {
 						if _, in := s.quorum.voters["web-0-g1"]; !in {
